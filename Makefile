@@ -141,6 +141,7 @@ lint: $(STAMP_LINT)
 	$(BIN_LINT)/ruff format --check
 	$(BIN_LINT)/lint-imports --no-logo
 	$(BIN_LINT)/mypy
+	$(BIN_LINT)/python docs/site/english.py
 
 format: $(STAMP_LINT)
 	$(BIN_LINT)/ruff check --fix

@@ -105,7 +105,7 @@ def resolve(words: list[str]) -> tuple[str, list[str]]:
         name, *rest = f"{name} {rest[0]}", *rest[1:]
     if name in COMMANDS or name in GROUPS:
         return name, rest
-    raise UserError(f"'dph {name}' is no command; {_hint(name, [*COMMANDS, *GROUPS], 'dph ', 'dph --help')}")
+    raise UserError(f"'dph {name}' is not a command; {_hint(name, [*COMMANDS, *GROUPS], 'dph ', 'dph --help')}")
 
 
 def _hint(word: str, known: Sequence[str], before: str, listed: str) -> str:
@@ -237,7 +237,7 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
 def _method(name: str) -> str:
     known = [*methods(*KINDS)]
     if name not in known:
-        raise UserError(f"'{name}' is no method; {_hint(name, known, '', 'dph train --list')}")
+        raise UserError(f"'{name}' is not a method; {_hint(name, known, '', 'dph train --list')}")
     return name
 
 

@@ -73,7 +73,7 @@ def _header(file: Path) -> dict:
         with open(file, "rb") as opened:
             return json.loads(opened.read(struct.unpack("<Q", opened.read(8))[0]))
     except (OSError, ValueError, struct.error) as error:
-        raise UserError(f"{file} is no safetensors file: download the model again.") from error
+        raise UserError(f"{file} is not a safetensors file: download the model again.") from error
 
 
 def in_bytes(count: float) -> str:

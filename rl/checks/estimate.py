@@ -1,7 +1,7 @@
 """Estimates of the memory of a GPU and of the time of a step, from verl's code. None was measured.
 
 Symbols in the formulas: N parameters of the model, N_l of one of its L layers; V vocabulary, d hidden size; a, k and m
-the widths of the queries, the keys and the MLP; T tokens of a micro-batch on a GPU; G GPUs, of which R share the
+the widths of the queries, the keys and the MLP; T tokens of a micro-batch on a GPU; G GPUs; R of them share the
 parameters and P hold one replica of vLLM; b bytes of a parameter; F FLOP/s of training, B bytes/s of a GPU's memory.
 """
 

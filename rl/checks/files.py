@@ -149,4 +149,4 @@ def _check_hub(model: str) -> None:
         reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
     else:
         return
-    raise UserError(f"The model {model} is no folder here, and {reason}: give the model's folder in MODEL_PATH.")
+    raise UserError(f"The model {model} is not a folder here, and {reason}: give the model's folder in MODEL_PATH.")

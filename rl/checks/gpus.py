@@ -63,8 +63,8 @@ def gpu_type(name: str) -> GpuType:
     kind, _, memory = name.lower().removesuffix("gb").removesuffix("g").partition("-")
     if kind not in GPU_TYPES or not re.fullmatch(r"[0-9]{0,4}", memory) or memory == "0":
         raise UserError(
-            f"'{name}' is no known GPU type: give one of {', '.join(GPU_TYPES)}; add its memory if that is unusual, as "
-            "in a100-40."
+            f"'{name}' is not a known GPU type: give one of {', '.join(GPU_TYPES)}; add its memory if that is unusual, "
+            "as in a100-40."
         )
     return replace(GPU_TYPES[kind], memory=float(memory)) if memory else GPU_TYPES[kind]
 

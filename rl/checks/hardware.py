@@ -98,7 +98,7 @@ def ray_cpus(machine: Machine) -> Finding:
     if needed <= found:
         return ok(f"{found}; {ranks} ranks reserve {needed}")
     return fail(
-        f"{found}, and {ranks} ranks reserve {needed} (3 a GPU and 10): Ray would wait for the others for ever",
+        f"{found}, and {ranks} ranks reserve {needed} (3 a GPU and 10): Ray would wait for the others forever",
         "give the machine or container more CPUs, or lower GPUS_PER_NODE.",
     )
 

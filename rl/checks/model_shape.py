@@ -72,7 +72,7 @@ def model_shape(path: str) -> ModelShape:
         try:
             return shape_of(json.loads(config.read_text(encoding="utf-8")), name)
         except ValueError as error:
-            raise UserError(f"{config} is no JSON: {error}.") from error
+            raise UserError(f"{config} is not JSON: {error}.") from error
     sizes = _KNOWN.get(_plain(name))
     if sizes is None:
         raise UserError(f"the shape of {path} is not known here: give the model's folder, which has its config.json.")

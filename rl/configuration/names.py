@@ -73,7 +73,7 @@ def devices(device: str) -> int:
 
 
 def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each variable whose name is close to that of a known one."""
+    """Yield a sentence for each variable whose name is close to the name of a known one."""
     known = set(known)
     for name in sorted(set(environment) - known):
         if near := get_close_matches(name, known, 1, _AS_NEAR):

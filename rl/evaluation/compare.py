@@ -90,7 +90,7 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
 
     against = baselines.split(",") if baselines else [*methods][:1]
     if unknown := [name for name in against if name not in methods]:
-        raise UserError(f"--baselines {baselines}: {unknown[0]} is none of {', '.join(methods)}.")
+        raise UserError(f"--baselines {baselines}: {unknown[0]} is not one of {', '.join(methods)}.")
     specs, names = _specs(methods, out)
     table = write_seeds(out, "seeds", specs, [names[name] for name in against])
     pictures = [out / "seeds.svg", *sorted(out.glob("pareto*.svg"))]

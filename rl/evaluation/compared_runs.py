@@ -66,7 +66,7 @@ def comparison_spec(named: Mapping[str, Path], out: Path) -> ReportSpec:
     """The specification of the report of {name: folder}; samples files of validations are written below `out`.
 
     Raises:
-        UserError: a folder is no run, or the run has not ended; a run has no samples; or the runs have no samples in
+        UserError: a folder is not a run, or the run has not ended; a run has no samples; or the runs have no samples in
             common.
     """
     candidates = [_candidate(name, folder) for name, folder in named.items()]

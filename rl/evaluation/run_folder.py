@@ -51,7 +51,8 @@ def read_run(folder: Path) -> RunFolder:
     logs, record = folder / LOGS, read_record(folder)
     if record is None and not any((folder / name).exists() for name in (LOGS, NEWEST, CONSOLE)):
         raise UserError(
-            f"{folder} is no training run: it has neither {LOGS}/ nor {RECORD}; give trainer.default_local_dir of one."
+            f"{folder} is not a training run: it has neither {LOGS}/ nor {RECORD}; give "
+            "trainer.default_local_dir of one."
         )
     total_steps = (record or {}).get("total_steps") or None
     if not any(logs.glob("*.jsonl")):

@@ -174,7 +174,7 @@ class ReportSpec(_Entry):
     def _require_known(self, what: str, splits: Iterable[str]) -> None:
         if unknown := sorted(set(splits) - set(self.splits)):
             raise ValueError(
-                f"{what} has the split '{unknown[0]}', which is none of the report's ({', '.join(self.splits)}); "
+                f"{what} has the split '{unknown[0]}', which is not one of the report's ({', '.join(self.splits)}); "
                 "correct its name, or remove it"
             )
 

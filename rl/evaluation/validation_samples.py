@@ -26,7 +26,7 @@ class Validations:
 
     Attributes:
         steps: {training step: file}, ascending.
-        metadata: of the samples of step 0, but for the number of rows.
+        metadata: of the samples of step 0, except the number of rows.
     """
 
     folder: Path

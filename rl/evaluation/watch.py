@@ -18,7 +18,7 @@ CLEAR = "\x1b[H\x1b[2J"  # the terminal
 _PASS_AT_K = re.compile(r"dph/(?:val/(.+)/)?pass@(\d+)")
 # Alerts. A style's mean share from which it counts as the only one.
 ONE_STYLE = 0.95
-# Standard errors by which the keep rate must be below that of the initial policy.
+# Standard errors by which the keep rate must be below the initial policy's.
 BEYOND_CHANCE = 2
 # A run is silent after this many times its longest recent step, and a minute.
 LONG_STEP, GRACE_SECONDS = 5, 60

@@ -31,7 +31,7 @@ _DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("`", "
 def _without_thinking(response: str) -> str:
     """What follows the last </think>, up to a <think> that is never closed; all of a response that has neither.
 
-    A draft among the thoughts is no answer, and a response that is cut off while it thinks has none.
+    A draft among the thoughts is not an answer, and a response that is cut off while it thinks has none.
     """
     return response.rpartition(_END_OF_THINKING)[2].partition(_THINK)[0]
 
@@ -39,9 +39,9 @@ def _without_thinking(response: str) -> str:
 def read_sql(response: str, engine: str = "sqlite") -> str | None:
     """The SQL in the last closed ```sql block of `response`, repaired; None without such a block.
 
-    Each engine has further names for the block (ENGINES), in any case. A block may stand on one line; an empty block is
-    no answer. A second opening fence inside a block ends it, so the last opening decides. Blocks before </think> do not
-    count.
+    Each engine has further names for the block (ENGINES), in any case. A block may stand on one line; an empty block
+    is not an answer. A second opening fence inside a block ends it, so the last opening decides. Blocks before </think>
+    do not count.
     """
     response = _without_thinking(response).replace(TEMPLATE, "")
     for opening in reversed(list(_OPENINGS[engine].finditer(response))):

@@ -218,7 +218,7 @@ class TaskSettings(ScorerSettings):
     def _known_and_existing(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
         for entry in allow:
             if entry not in (NETWORK, PROGRAMS) and not entry.startswith(WRITES):
-                raise ValueError(f"has {entry!r}, which is none of {NETWORK}, {PROGRAMS} and {WRITES}PATH")
+                raise ValueError(f"has {entry!r}, which is not one of {NETWORK}, {PROGRAMS} and {WRITES}PATH")
         for path in writable(allow):
             if not Path(path).exists():
                 raise ValueError(f"has {WRITES}{path}, but {path} does not exist")
@@ -361,5 +361,5 @@ def _sentence(path: Path, error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"The configuration {path} lacks {key}; add it{flag}."
     if first["type"] == "path_not_directory":
-        return f"{key} is '{first['input']}', which is no directory; create it{flag}."
+        return f"{key} is '{first['input']}', which is not a directory; create it{flag}."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."

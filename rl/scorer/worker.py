@@ -61,7 +61,7 @@ def _read_frame(stream: BinaryIO) -> tuple[dict, bytes] | None:
 def take_frame(buffer: bytearray, max_bytes: int) -> tuple[dict, bytes] | None:
     """Remove the first frame from `buffer` and return its (header, body); None while it is not complete.
 
-    Raises ValueError for a frame of more than `max_bytes`, or with a header that is no JSON.
+    Raises ValueError for a frame of more than `max_bytes`, or with a header that is not JSON.
     """
     if len(buffer) < _LENGTHS.size:
         return None

@@ -125,7 +125,7 @@ def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):
     assert {found[name].found for name in ("rules", "tokenizer", "disk")} == {"not checked, because of model"}
     assert found["store"].status == "skipped"
     assert found["data"].found == "8 prompts"
-    assert f"database_path is '{tmp_path}/none', which is no directory" in found["scorer"].found
+    assert f"database_path is '{tmp_path}/none', which is not a directory" in found["scorer"].found
     assert "SCORER_CONFIG=" in found["scorer"].advice
 
 

@@ -15,7 +15,7 @@ def listed(name: str, memory: int) -> GpuType:
 def test_types_by_name():
     assert gpu_type("H100") == GPU_TYPES["h100"] and gpu_type("a100-40gb").memory == 40
     for name in ("v100", "a100-x", "a100-0"):
-        with pytest.raises(UserError, match=f"'{name}' is no known GPU type: give one of a100, "):
+        with pytest.raises(UserError, match=f"'{name}' is not a known GPU type: give one of a100, "):
             gpu_type(name)
 
 

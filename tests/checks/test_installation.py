@@ -18,7 +18,7 @@ def with_packages(device: str = "cuda", **changes: str | None) -> Machine:
 
 
 def interpreter(tmp_path, commands: str) -> str:
-    """A Python that is none."""
+    """A file in the place of Python that does not run."""
     path = tmp_path / "python"
     path.write_text(f"#!/bin/sh\n{commands}\n")
     path.chmod(0o755)
@@ -85,7 +85,7 @@ def test_a_plugin_that_raises(monkeypatch, tmp_path):
 
 
 def test_ranks_that_fail_or_do_not_answer(nvidia_smi, monkeypatch, tmp_path):
-    """One of two ranks would wait for the other for ever."""
+    """One of two ranks would wait for the other forever."""
     others = psutil.Process().children(recursive=True)
     failing = Machine("cpu", "", interpreter(tmp_path, 'echo "RuntimeError: no route" >&2; exit 1'))
     finding = installation.ranks(failing)

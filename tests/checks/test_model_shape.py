@@ -40,7 +40,7 @@ def test_a_folder_s_config_counts_and_not_its_name(tmp_path):
     (folder / "config.json").write_text(json.dumps(SMALL | {"model_type": "llama", "num_key_value_heads": 2}))
     assert model_shape(f"{folder}/").vocabulary == 101
     (folder / "config.json").write_text("{")
-    with pytest.raises(UserError, match="is no JSON"):
+    with pytest.raises(UserError, match="is not JSON"):
         model_shape(str(folder))
 
 

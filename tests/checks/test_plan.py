@@ -74,7 +74,7 @@ def test_it_says_what_the_script_chose(plan):
     ("words", "settings", "sentence"),
     [
         (["scripts/llama/js_kl.sh"], {}, "Error: the run has no NAME; usage: bash "),
-        (["scripts/llama/js_kl.sh", "run", "--gpu", "tpu"], {}, "Error: 'tpu' is no known GPU type: "),
+        (["scripts/llama/js_kl.sh", "run", "--gpu", "tpu"], {}, "Error: 'tpu' is not a known GPU type: "),
         (["scripts/llama/js_kl.sh", "run"], {"DEVICE": "cpu"}, "Error: DEVICE=cpu: a plan is for GPUs"),
         (["scripts/llama/js_kl.sh", "run"], {"TENSOR_PARALLEL": "two"}, "Error: TENSOR_PARALLEL='two' must be a whole"),
     ],

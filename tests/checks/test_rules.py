@@ -159,7 +159,7 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         COLOCATE,
         SEPARATE,
         ULYSSES | {"trainer.n_gpus_per_node": 4},
-        # the reference of a LoRA run is no model of its own
+        # the reference of a LoRA run is not a second model
         of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},
     ],
 )
@@ -188,7 +188,7 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
     ],
 )
 def test_an_embedding_that_fills_no_bucket_on_its_way_to_vllm(run, tmp_path, device, rollout, dtype, bucket, rejected):
-    """That of Llama-3.1-8B is 128,256 x 4,096 x 4 bytes = 2,004 MiB."""
+    """The logits of Llama-3.1-8B are 128,256 x 4,096 x 4 bytes = 2,004 MiB."""
     size = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096}
     (tmp_path / "config.json").write_text(json.dumps(size))
     config = run.config({f"{MODEL}path": str(tmp_path), f"{ACTOR}fsdp_config.model_dtype": dtype})

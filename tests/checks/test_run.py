@@ -160,7 +160,7 @@ def test_without_a_policy_loss_there_is_a_rehearsal(run):
 def test_a_divergence_on_responses_from_elsewhere_is_warned_of(run, caplog, mode, warned):
     Store(run.store_origin | {"responses": "0" * 64}, run.store_rows).save(run.store)
     run.prepare(of_mode(mode))
-    assert (f"sft_loss_mode={mode} as set here is no divergence on them" in caplog.text) == warned
+    assert (f"sft_loss_mode={mode} as set here is not a divergence on them" in caplog.text) == warned
 
 
 def test_a_store_with_distributions_serves_topk(run):
@@ -270,7 +270,9 @@ def test_a_model_that_is_neither_a_folder_nor_on_the_hub(run, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     began = time.monotonic()
     sentence = run.rejection({f"{MODEL}path": "nobody/nomodel"})
-    assert sentence.startswith("The model nobody/nomodel is no folder here, and the Hugging Face Hub cannot be reached")
+    assert sentence.startswith(
+        "The model nobody/nomodel is not a folder here, and the Hugging Face Hub cannot be reached"
+    )
     assert time.monotonic() - began < 15
     (tmp_path / "mine").mkdir()
     assert "path=mine/nomodel holds no config.json" in run.rejection({f"{MODEL}path": "mine/nomodel"})

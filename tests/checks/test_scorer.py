@@ -62,7 +62,7 @@ def test_a_scorer_that_serves_something_else_is_named(
     with pytest.raises(UserError, match="was started with another configuration"):
         asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
     monkeypatch.setenv("SCORER_CONFIG", str(tmp_path / "absent.yaml"))
-    with pytest.raises(UserError, match="absent.yaml is no file: correct it, or unset it"):
+    with pytest.raises(UserError, match="absent.yaml is not a file: correct it, or unset it"):
         asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
 
 

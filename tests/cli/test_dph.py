@@ -112,9 +112,9 @@ def test_help_has_an_example_that_the_parser_takes(capsys, name):
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["evalute"], "'dph evalute' is no command; did you mean 'dph evaluate'?"),
-        (["prepare", "brid"], "'dph prepare brid' is no command; did you mean 'dph prepare bird'?"),
-        (["zzz"], "'dph zzz' is no command; see dph --help."),
+        (["evalute"], "'dph evalute' is not a command; did you mean 'dph evaluate'?"),
+        (["prepare", "brid"], "'dph prepare brid' is not a command; did you mean 'dph prepare bird'?"),
+        (["zzz"], "'dph zzz' is not a command; see dph --help."),
     ],
 )
 def test_an_unknown_command_names_the_nearest(capsys, words, hint):
@@ -131,7 +131,7 @@ def test_a_wrong_option_is_an_error_of_the_command(capsys):
     [("jskl", "did you mean 'js_kl'?"), ("gpro", "did you mean 'grpo'?"), ("zzz", "see dph train --list.")],
 )
 def test_an_unknown_method_names_the_nearest(capsys, method, hint):
-    assert run(capsys, "train", method, "run") == (2, "", f"Error: '{method}' is no method; {hint}\n")
+    assert run(capsys, "train", method, "run") == (2, "", f"Error: '{method}' is not a method; {hint}\n")
 
 
 @pytest.mark.parametrize(

@@ -42,5 +42,5 @@ def test_calls_return_what_a_ray_actor_would(monkeypatch):
     assert thread is not threading.current_thread() and thread.daemon
     with pytest.raises(AttributeError, match="missing"):
         actor.missing.remote()
-    with pytest.raises(TypeError, match="Worker lives in one process"):
+    with pytest.raises(TypeError, match="Worker runs in one process"):
         pickle.dumps(actor)

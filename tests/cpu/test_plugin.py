@@ -23,7 +23,7 @@ WITHOUT = """
     import verl.utils.torch_functional
     from verl.workers.engine.fsdp import transformer_impl
 
-    # verl's own, in a program that is none of ours
+    # verl's own, in a program that is not ours
     assert transformer_impl.logprobs_from_logits is verl.utils.torch_functional.logprobs_from_logits
     for function in (transformer_impl.logprobs_from_logits, verl.utils.model.load_valuehead_model):
         assert function.__module__.startswith("verl.utils.") and not hasattr(function, "__wrapped__")

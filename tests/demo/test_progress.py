@@ -67,13 +67,13 @@ def test_a_terminal_has_a_bar_for_the_whole_and_one_for_each_running_stage(clock
     drawn = run(clock, monkeypatch, terminal=True)
     assert re.search(r"\[2/3\] Split +50%\|[^|]+\| 4 s of about 8 s", drawn)
     assert re.search(r"\[3/3\] Training GRPO +50%\|[^|]+\| step 40/80  left ~80 s", drawn)
-    # 10 + 8 + 100 of 218 expected seconds, of which the first 10 were done before; 108 s took 120.
+    # 10 + 8 + 100 of 218 expected seconds; the first 10 of them were done before; 108 s took 120.
     assert re.search(r"All 3 stages +54%\|[^|]+\| 02:00  2 done  left ~2 min", drawn)
     assert "starts" not in drawn and "02:00 [3/3]" not in drawn
 
 
 def test_what_was_done_before_is_not_in_the_rate(clock):
-    """A run that continues at step 60 shows no estimate before it has done a step, and then that of its own steps."""
+    """A run that continues at step 60 shows no estimate before its first step, and then one from its own steps."""
     steps = [60]
     stage = progress.StageProgress(training(steps))
     for now, step, text in ((1050, 60, "step 60/80"), (1060, 61, "step 61/80"), (1063, 62, "step 62/80  left ~54 s")):

@@ -52,7 +52,7 @@ def test_questions_and_solutions_survive_and_fit(loaded):
 def test_any_tokens_survive_text(tokens):
     ids = TOKENIZER.convert_tokens_to_ids(tokens)
     text = TOKENIZER.decode(ids)
-    # Newlines that touch can be read in more than one way ("```" is no word), all others in one.
+    # Newlines that touch can be read in more than one way ("```" is not a word), all others in one.
     if "\n\n" not in text:
         assert TOKENIZER.decode(encode(TOKENIZER, text)) == text
         assert TOKENIZER.unk_token_id not in encode(TOKENIZER, text)

@@ -193,7 +193,7 @@ OF_TAIL_FORM = {
 @pytest.mark.parametrize("name", GENERATORS | TAIL_FORMS)
 @given(pairs=st.lists(st.tuples(st.floats(-6, 6), st.floats(-6, 6)), min_size=2, max_size=6))
 def test_generator_form_is_unbiased_over_every_token_of_small_vocabularies(name, pairs, device):
-    """Its mean over pi_ref is the divergence and its mean gradient that of the divergence."""
+    """Its mean over pi_ref is the divergence and its mean gradient is the divergence's gradient."""
     f, exact = (GENERATORS | TAIL_FORMS)[name], (EXACT | OF_TAIL_FORM)[name]
     logits, of_ref = torch.tensor(pairs, dtype=torch.float64, device=device).T
     logits, log_q = logits.clone().requires_grad_(), of_ref.log_softmax(0)
@@ -230,7 +230,7 @@ def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d, device):
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_policy_form_is_unbiased(name, device):
-    """E_{a ~ pi_theta}[w(d) grad log pi_theta] is the divergence's gradient, and that of f~(u) / u its value."""
+    """E_{a ~ pi_theta}[w(d) grad log pi_theta] is the divergence's gradient, and the mean of f~(u) / u is its value."""
     log_p, log_q = two_policies(4, device)
     logits = log_p.clone().requires_grad_()
     value = EXACT[name](logits.softmax(0), log_q.exp())

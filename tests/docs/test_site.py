@@ -28,7 +28,7 @@ CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def _module(name: str) -> ModuleType:
-    """A module of docs/site, which is no package."""
+    """A module of docs/site, which is not a package."""
     spec = importlib.util.spec_from_file_location(f"docs_site_{name}", DOCS / "site" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

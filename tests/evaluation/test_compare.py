@@ -132,7 +132,7 @@ def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, ca
         (["--seeds", "grpo"], "--seeds grpo: give METHOD=RUN,RUN"),
         (["--seeds", "grpo=a,"], "--seeds grpo=a,: give METHOD=RUN,RUN"),
         (["--seeds", "grpo=a", "js=a"], "a run is named twice"),
-        (["--seeds", "grpo=a", "--baselines", "dapo"], "--baselines dapo: dapo is none of grpo"),
+        (["--seeds", "grpo=a", "--baselines", "dapo"], "--baselines dapo: dapo is not one of grpo"),
         (["a", "--baselines", "a"], "--baselines is for --seeds"),
         (["a", "--seeds", "grpo=a"], "Name the runs to compare, or else"),
         ([], "Name the runs to compare, or else"),

@@ -134,8 +134,8 @@ def rejected(folder: Path) -> dict[str, dict]:
         "checkpoints=['first'] must be a list of training steps, such as [40,80], or all": js
         | {"checkpoints": ["first"]},
         "but no model of evaluate.models is a training run": {"checkpoints": "all"},
-        "evaluate.methods has js, which is none of base, base_again": {"methods": {"js": {"label": "JS"}}},
-        "evaluate.methods has base_again, which is none of base:": {
+        "evaluate.methods has js, which is not one of base, base_again": {"methods": {"js": {"label": "JS"}}},
+        "evaluate.methods has base_again, which is not one of base:": {
             "base_again": False,
             "methods": {"base_again": {"label": "again"}},
         },

@@ -136,7 +136,7 @@ def test_groups_of_questions_have_a_table_and_curves_of_their_own_and_are_not_co
     columns = list(columns_of(reports[0]["grpo"], 8))
     found = compare_seeds(seed_values(reports, ["base", *labels], 8), list(labels), ["grpo"], columns)
     methods = found.methods
-    # Pass@1 of GRPO is .5 and .75, of which a quarter are .125 and .1875.
+    # Pass@1 of GRPO is .5 and .75; a quarter of them are .125 and .1875.
     assert methods["grpo"]["Pass@1, ambiguous"].values == pytest.approx([0.125, 0.1875])
     assert methods["grpo"]["Pass@1, plain"].values == pytest.approx([0.5, 0.75])
     table = seeds_page(found, labels, [1, 2], "in_domain").partition("Groups of the questions, in domain:\n\n")[2]

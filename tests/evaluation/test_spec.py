@@ -23,7 +23,7 @@ BASE_ONLY = {"base": {"splits": {"s": {"samples": "x"}}}}
         ),
         ({"eta": 0.1}, "methods.grpo: it has only one of 'family' and 'eta'"),
         ({"checkpoints": {"0": BASE_ONLY["base"]}}, "methods.grpo.checkpoints.0"),
-        ({"checkpoints": {"20": {"splits": {"t": {"samples": "x"}}}}}, "has the split 't', which is none of the"),
+        ({"checkpoints": {"20": {"splits": {"t": {"samples": "x"}}}}}, "has the split 't', which is not one of the"),
     ],
 )
 def test_invalid_specifications(tmp_path, changed, sentence):

@@ -50,7 +50,7 @@ def test_a_run_that_is_not_there_has_not_begun_or_has_ended(made_up_run, capsys,
     code, out, err = watch(capsys, tmp_path / "none")
     assert (code, out) == (2, "") and err.startswith(f"Error: There is no run {tmp_path / 'none'}: ")
     (tmp_path / "data").mkdir()
-    assert "is no training run: it has neither metrics/ nor dph_run.json" in watch(capsys, tmp_path / "data")[2]
+    assert "is not a training run: it has neither metrics/ nor dph_run.json" in watch(capsys, tmp_path / "data")[2]
     begun = made_up_run("begun").record(0, 80)
     for _ in range(2):  # before the file logger, and after it has made its file
         code, out, err = watch(capsys, begun.folder)

@@ -1,4 +1,4 @@
-"""The programs of the check on one GPU (benchmarks/gpu), which are no package."""
+"""The programs of the check on one GPU (benchmarks/gpu), which are not a package."""
 
 import importlib.util
 from collections.abc import Callable

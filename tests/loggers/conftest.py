@@ -25,7 +25,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kw
 """
 
 # (kind, correct pre-samples of 8): 3 of the 4 in the store are solved; 2 of the 4 that the base did not solve are. One
-# of 8 samples is right after "mixed" but for a chance of 1/256, which the seed decides.
+# of 8 samples is right after "mixed" except for a chance of 1/256, which the seed decides.
 SOLVED = [("good", 8), ("good", 7), ("good", 6), ("bad", 6), ("bad", 6)]  # the last one is not in the store
 STORED = 4
 EXPLORED = [("mixed", 0), ("bad", 0), ("good", 0), ("bad", 0), ("mixed", 3), ("mixed", 4), ("good", 5), ("mixed", 2)]

@@ -146,5 +146,5 @@ def test_solutions_of_the_demo_have_their_announced_structure_and_canonical_text
                 for style in STYLE_NAMES:
                     query = solve(question, style)
                     assert structure_of(query) == style
-                    if style != "CTE":  # whose canonical names are no SQL
+                    if style != "CTE":  # whose canonical names are not SQL
                         assert set(database.execute(query)) == set(database.execute(canonical_sql(query)))

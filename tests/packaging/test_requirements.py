@@ -113,7 +113,7 @@ def resolved(tmp_path_factory) -> dict[str, Resolved]:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_it_resolves(file, resolved):
-    """A pin that is gone is "No solution found"; a network that is gone skips."""
+    """Without a pin's version uv says "No solution found"; without a network the test is skipped."""
     found = resolved[file]
     if "No solution found" not in found.error and "Failed to fetch" in found.error:
         pytest.skip(" ".join(found.error.split("\n")[1].split()))

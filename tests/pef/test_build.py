@@ -1,6 +1,6 @@
 """How the store is built: what the trainer's rollout servers and its training engine do, and in which order.
 
-The programs are the real ones but for the engines, which record their calls; tests/end_to_end has a real run.
+The programs are the real ones except the engines, which record their calls; tests/end_to_end has a real run.
 """
 
 import asyncio
@@ -231,7 +231,7 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make
     solved = {"sft_samples": presampled, "sft_coverage": "solved"}
     cut, metadata = presampled.read_bytes(), presampled.with_suffix(".meta.json")
     with pytest.raises(
-        UserError, match=r"samples of another prompt with id (\d+) than .*correct.parquet row \1, or of"
+        UserError, match=r"samples of another prompt with id (\d+) than .*correct.parquet row \1, or of another"
     ):
         others = (make_row(i, prompt=[{"role": "user", "content": "which which which"}]) for i in range(30))
         write_parquet(tmp_path / "correct.parquet", *others)

@@ -165,7 +165,7 @@ WRONG = {
     "nan": lambda fake, body: fake.always(score=float("nan"))(None, body),
     "a reward of 2": lambda fake, body: fake.answers(body, lambda text: fake.answer() | {"reward": 2.0}),
     "no score": lambda fake, body: fake.answers(body, lambda text: {"outcome": "match", "pred": None}),
-    "pred is no text": lambda fake, body: fake.always(pred=["SELECT 1"])(None, body),
+    "pred is not text": lambda fake, body: fake.always(pred=["SELECT 1"])(None, body),
 }
 
 

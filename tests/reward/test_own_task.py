@@ -31,7 +31,7 @@ def example(tmp_path_factory) -> Path:
     for name, content in blocks:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
-    # Raises, and returns what is no score.
+    # Raises, and returns what is not a score.
     (folder / "countdown" / "faulty.py").write_text(
         "def score(response, ground_truth):\n"
         "    return {'raise': lambda: ground_truth['absent'], 'two': lambda: 2, 'half': lambda: 0.5,\n"

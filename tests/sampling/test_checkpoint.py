@@ -178,7 +178,7 @@ def test_the_best_checkpoint_is_exported_in_half_precision(saved, run, tmp_path)
     ("arguments", "sentence"),
     [
         (["{run}", "{run}"], "{run} exists: name another folder, or delete it."),
-        (["{run}/none", "{out}"], "{run}/none is no run and no checkpoint of one: name the folder of either."),
+        (["{run}/none", "{out}"], "{run}/none is neither a run nor a checkpoint of one: name the folder of either."),
         (["{run}", "{out}", "--best"], "{run} has no best_checkpointed_iteration.txt: no validation was at a step"),
     ],
 )

@@ -60,7 +60,7 @@ def test_order_check_and_partial_credit_are_settings(other_scorer) -> None:
     answer = scorer.score([fenced("SELECT city FROM clients")], CITIES)
     assert answer["Scorer1"][0][0] == 0.0
     assert answer["details"][0]["outcome"] == "mismatch"
-    # The cap of the rows sent back is 2; the score is that of all six.
+    # The cap of the rows sent back is 2; the score counts all six.
     assert scorer.score([fenced(CITIES)], CITIES)["Scorer1"] == [[1.0, [["result", [[1, "Oslo"], [2, "Rome"]]]]]]
 
 
@@ -72,7 +72,7 @@ def test_values_survive_json(scorer) -> None:
         [1, 10.0, {"blob": "00ff"}],
         [2, 20.5, None],
         [3, {"float": "inf"}, None],
-        # The byte that is no UTF-8 is ignored.
+        # The byte that is not UTF-8 is ignored.
         [4, 7.0, "ab"],
     ]
 

@@ -47,7 +47,10 @@ def test_every_setting_has_its_meaning() -> None:
 SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
 MATH = "Scorers: {Scorer1: {class_name: MathRewardModel"
 WRONG = [
-    (SQL + "/none/such}}", "Scorers.Scorer1.database_path is '/none/such', which is no directory; create it or pass -"),
+    (
+        SQL + "/none/such}}",
+        "Scorers.Scorer1.database_path is '/none/such', which is not a directory; create it or pass -",
+    ),
     ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "lacks Scorers.Scorer1.database_path; add it or pass --datab"),
     ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1.class_name = 'Other'"),
     (MATH + "}, Scorer2: {class_name: SqlReward_Model}}", "Scorers.Scorer2.class_name = 'SqlReward_Model'; use one of"),
@@ -167,7 +170,7 @@ def test_what_a_worker_may_do(tmp_path: Path) -> None:
     allow = ["network", "subprocess", f"write:{tmp_path}"]
     assert TaskSettings.model_validate(named | {"allow": allow}).allow == tuple(allow)
     for wrong, why in {
-        "everything": "has 'everything', which is none of network, subprocess and write:PATH",
+        "everything": "has 'everything', which is not one of network, subprocess and write:PATH",
         "write:/none/such": "has write:/none/such, but /none/such does not exist",
     }.items():
         with pytest.raises(ValueError, match=why):

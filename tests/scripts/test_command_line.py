@@ -135,7 +135,7 @@ def test_a_dry_run_of_the_configuration(launcher):
 
 @pytest.mark.parametrize(("folder", "kind"), [("llama", "sql"), ("qwen", "math")])
 def test_without_a_scorer_the_task_s_own_is_started(launcher, files, folder, kind):
-    """On a free port: what a dry run shows in its place is no address, which a program would take for another run's."""
+    """On a free port. A dry run shows no address in its place, because a program would take it for another run's."""
     announced = launcher.dry_run(f"{folder}/grpo", "run", DPH_SCORER="")
     assert announced.environment["DPH_SCORER"] == "http://HOST:PORT"
     with pytest.raises(UserError, match="HOST:PORT' is not of the form"):

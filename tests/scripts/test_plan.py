@@ -123,7 +123,7 @@ def test_without_a_plan_the_defaults_count(launcher, files):
     for arguments, settings, sentence in (
         ([], {"MODEL_PATH": "me/mine"}, "the shape of me/mine is not known here"),
         (["algorithm.adv_estimator=gae"], {"MODEL_PATH": "Qwen/Qwen3-8B"}, "a critic (algorithm.adv_estimator=gae)"),
-        ([], {"GPU_TYPE": "v100", "MODEL_PATH": "Qwen/Qwen3-8B"}, "'v100' is no known GPU type"),
+        ([], {"GPU_TYPE": "v100", "MODEL_PATH": "Qwen/Qwen3-8B"}, "'v100' is not a known GPU type"),
     ):
         finished = launcher.run("llama/grpo", "run", *arguments, **files | settings)
         assert finished.returncode == 0 and finished.stderr.startswith(f"Plan: not made: {sentence}")

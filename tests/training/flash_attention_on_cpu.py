@@ -1,6 +1,6 @@
 """Flash attention's place in transformers, with the kernel computed by torch: for verl's Ulysses without a GPU.
 
-verl's Ulysses lives in the call of the kernel: it wraps transformers' `_flash_attention_forward` and moves sequences to
+verl's Ulysses works in the call of the kernel: it wraps transformers' `_flash_attention_forward` and moves sequences to
 heads before it and back after it (models/transformers/monkey_patch.py). Only the kernel below is ours.
 """
 

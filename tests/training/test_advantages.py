@@ -19,7 +19,7 @@ PASSK = {"adv_estimator": "grpo_passk", "norm_adv_by_std_in_grpo": False}
 
 
 def advantages(algorithm, rewards, prompts, padding=0):
-    """Of responses of three tokens each, of which the last one is masked; `padding` rows of verl's come after them."""
+    """Of responses of three tokens each; the last one is masked; `padding` rows of verl's come after them."""
     rows = len(rewards) + padding
     mask = torch.tensor([[1.0, 1.0, 0.0]] * len(rewards) + [[0.0, 0.0, 0.0]] * padding)
     of_tokens = torch.zeros(rows, 3)
@@ -95,7 +95,7 @@ def test_pkpo_is_an_unbiased_gradient_of_the_best_of_k(k):
 
 
 def test_pkpo_takes_each_prompt_by_itself_and_no_subset_larger_than_it():
-    """b has lost two rollouts of four: k is 2 there. A padding row alone is no group."""
+    """b has lost two rollouts of four: k is 2 there. A padding row alone is not a group."""
     found = advantages(PKPO | {"pkpo_k": 4}, [1, 0, 0, 1, 0, 0], "ababaa", padding=1)
     assert found == pytest.approx([4, 0, 0, 2, 0, 0, 0])
 

@@ -54,7 +54,7 @@ DYNAMIC = ("use_dynamic_bsz=True", "ppo_max_token_len_per_gpu=48")
 PACKED, NO_PEF = "actor_rollout_ref.model.use_remove_padding=True", "data.sft_pt=null"
 ENTROPY = "calculate_entropy=True"
 BF16 = f"++{ACTOR}fsdp_config.mixed_precision.param_dtype=bf16"  # verl's default on GPUs: autocast
-# The logits are needed again for the bonus's own gradient, after that of the log-probs.
+# The logits are needed again for the bonus's own gradient, after the gradient of the log-probs.
 BONUS = "entropy_coeff=0.1"
 MASKED_ROW = 5
 MASKED = f"+trainer.masked_rows=[{MASKED_ROW}]"
@@ -537,8 +537,8 @@ def test_every_epoch_visits_the_same_rows(found):
 
 
 def test_gradient_of_an_adapter_is_that_of_its_layer(found):
-    """A layer is W + alpha / r B A, and B is 0 at the start: the gradient of B is alpha / r that of W times A's
-    transpose."""
+    """A layer is W + alpha / r B A, and B is 0 at the start: the gradient of B is alpha / r times W's
+    gradient times A's transpose."""
     lora, whole = found["lora"], found["joint"]
     gradients = {name: value for name, value in lora.items() if name[:2] in ("0.", "1.") and ".lora_B." in name}
     assert len(gradients) == 2 * 2 * 7  # mini-batches, layers, projections

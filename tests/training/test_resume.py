@@ -230,8 +230,8 @@ def test_a_checkpoint_of_other_ranks_is_rejected(run):
     ("changes", "newest", "sentence"),
     [
         ({}, "5", "names global_step_5 as the newest checkpoint, and"),
-        (BY_PATH, "4", "trainer.resume_from_path=None is no folder global_step_N"),
-        (BY_PATH | {"trainer.resume_from_path": "global_step_9"}, "4", "global_step_9 is no"),
+        (BY_PATH, "4", "trainer.resume_from_path=None is not a folder global_step_N"),
+        (BY_PATH | {"trainer.resume_from_path": "global_step_9"}, "4", "global_step_9 is not a folder"),
     ],
 )
 def test_a_checkpoint_that_is_not_there_is_named(run, changes, newest, sentence):

@@ -109,7 +109,7 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     summary = record.summary(run.config({"trainer.max_actor_ckpt_to_keep": 1}))
     assert "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best that" in summary
     empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
-    assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is that of its prompts
+    assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is its prompts' file
     assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
 
 

@@ -24,7 +24,7 @@ from rl.demo.tokenizer import build_tokenizer
 from verl.dph.pef.store import Row, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# The trainer waits for ever when its vLLM worker dies in a weight update.
+# The trainer waits forever when its vLLM worker dies in a weight update.
 TIME_LIMIT_S = 540
 STEPS = 3
 # Prompts of a step, and D_pef rows: the store holds twice as many.

@@ -282,8 +282,8 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
     known = dict.fromkeys([*([BASE] if evaluate.base is not None else []), *evaluate.models, *drawn])
     if unknown := [name for name in evaluate.methods if name not in known]:
         raise UserError(
-            f"evaluate.methods has {unknown[0]}, which is none of {', '.join(map(str, known))}: correct or remove it "
-            f"({BASE_AGAIN} is drawn with evaluate.base_again=True)."
+            f"evaluate.methods has {unknown[0]}, which is not one of {', '.join(map(str, known))}: correct or "
+            f"remove it ({BASE_AGAIN} is drawn with evaluate.base_again=True)."
         )
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
         check_description(f"evaluate.methods.{name}", entry)

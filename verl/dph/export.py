@@ -39,7 +39,7 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     """
     run = Run.of(model)
     if run is None:
-        raise UserError(f"{model} is no run and no checkpoint of one: name the folder of either.")
+        raise UserError(f"{model} is neither a run nor a checkpoint of one: name the folder of either.")
     step = run.step
     if best:
         try:

@@ -64,7 +64,7 @@ def prepare_dapo(files: Sequence[Input], output: Path) -> str:
             except BadRecord as error:
                 kind = "its rows have different answers" if len(problem.answers) > 1 else None
                 writer.reject(problem.file, problem.position, str(error), kind=kind, about=text)
-    return f"{rows} rows, of which {repeated} repeat an earlier one.\n{writer.summary()}"
+    return f"{rows} rows; {repeated} of them repeat an earlier one.\n{writer.summary()}"
 
 
 def find_test_sets(

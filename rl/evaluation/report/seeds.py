@@ -93,7 +93,7 @@ def write_parts(
         parts: files <name>.json of write_seeds.
 
     Raises:
-        UserError: a file is no such file, or its methods or settings are others, or a seed is in two of them.
+        UserError: a file is not one of these, or its methods or settings are others, or a seed is in two of them.
     """
     contents = {part: read_values(part) for part in parts}
     first = contents[parts[0]]

@@ -121,7 +121,7 @@ def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[Fin
 
 
 async def _contradicted(checker: Checker, problems: list[Problem], findings: Findings) -> dict[Problem, str]:
-    """Problems whose gold returns something else than that of another with the same prompt and database, and its id."""
+    """Problems whose gold returns something else than another one of the same prompt and database, and its id."""
     asked: dict[tuple, list[Problem]] = {}
     for problem in problems:
         if problem.prompt is not None and findings[problem.query].outcome in ("gold", "empty", "all_null"):

@@ -28,7 +28,7 @@ class Problem:
 
 @dataclass
 class Dataset:
-    """The content of all files. rows: how many. other: how many are no SQL questions, by data_source."""
+    """The content of all files. rows: how many. other: how many are not SQL questions, by data_source."""
 
     rows: int = 0
     problems: list[Problem] = field(default_factory=list)

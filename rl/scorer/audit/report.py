@@ -23,7 +23,7 @@ _IN_WORDS = {
     "all_null": "the query returns nothing but NULL",
     "tie": "LIMIT cuts between rows with equal sort keys",
     "row_order": "the result changes with the order in which tables are read",
-    "order": "rows are ordered by keys of which some are equal",
+    "order": "rows are ordered by keys, and some keys are equal",
     "distinct": "the result depends on DISTINCT",
 }
 
@@ -104,7 +104,7 @@ def summary(dataset: Dataset, findings: Findings, found: list[Entry], root: Path
     lines = [f"{dataset.rows} rows, {len(dataset.problems)} SQL questions, {len(findings)} different gold queries."]
     if dataset.other:
         sources = ", ".join(f"{source} {count}" for source, count in dataset.other.most_common())
-        lines.append(f"{dataset.other.total()} rows are no SQL questions and were not checked: {sources}.")
+        lines.append(f"{dataset.other.total()} rows are not SQL questions and were not checked: {sources}.")
     lines.append(f"{'outcome':<18}{'questions':>10}{'queries':>10}")
     lines += [f"{name:<18}{problems[name]:>10}{queries[name]:>10}" for name in ("gold", *FAILURES) if queries[name]]
     doubtful = Counter(entry.outcome for entry in found)

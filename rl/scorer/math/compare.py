@@ -23,7 +23,7 @@ _TEXT_DIGITS = re.compile(r"(?<![\^_])\\(?:text|textbf|textrm|mathrm|mathbf|mbox
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
 _IN_A_ROW = re.compile(r"(?<![\w^.,}])\d(?:[\d.,]*\d)?(?:\s|~|\\[ ,;:!])+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
-# The answer is already extracted and goes into a box. Only an answer that is no LaTeX is searched for numbers.
+# The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
 
 

@@ -94,7 +94,7 @@ def _harmless(frame: FrameType | None) -> bool:
 
 
 def _only_arguments(names: dict[str, Any]) -> bool:
-    """lambdify: whether the expression's only name is its argument, which lambdify renames if it is no identifier."""
+    """lambdify: whether the only name is the argument, which lambdify renames if it is not an identifier."""
     argument, expr = names["args"], names["expr"]
     return isinstance(argument, Symbol) and expr.free_symbols <= {argument} and not expr.atoms(AppliedUndef)
 

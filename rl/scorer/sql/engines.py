@@ -73,7 +73,7 @@ def connection_parameters(connection: str) -> dict[str, str]:
     try:
         parameters = {key: str(value) for key, value in conninfo_to_dict(connection).items()}
     except psycopg.Error as error:
-        raise ValueError(f"is no connection string of libpq: {' '.join(str(error).split())}") from None
+        raise ValueError(f"is not a connection string of libpq: {' '.join(str(error).split())}") from None
     for key in ("host", "user"):
         if not parameters.get(key):
             raise ValueError(f"has no {key}; give one, such as 'host=/var/run/postgresql user=scorer'")

@@ -163,7 +163,7 @@ class Executor(LastConnections[sqlite3.Connection]):
         try:
             if first_word(sql) == "EXPLAIN":
                 # The authorizer sees only the explained statement.
-                raise StatementError("EXPLAIN is no SELECT")
+                raise StatementError("EXPLAIN is not a SELECT")
             connection = self._connection(uri, version)
             connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
             return _fetch(connection, sql, self._limits)

@@ -51,6 +51,6 @@ def _canonical(value: Value) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else _finite(value)
 
 
-# Refuses inf and nan, which are no JSON, so that Python walks only the rare results that have them.
+# Refuses inf and nan, which are not JSON, so that Python walks only the rare results that have them.
 _ENCODER = json.JSONEncoder(default=_blob, allow_nan=False, separators=(",", ":"))
 _SPACED_ENCODER = json.JSONEncoder(default=_blob)

@@ -69,7 +69,7 @@ class StoredGold(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"gold_sql is no JSON of stored results: {where} {first['msg']}".strip()) from None
+            raise ValueError(f"gold_sql is not JSON of stored results: {where} {first['msg']}".strip()) from None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Gold as stored results: the `spider2` comparison with tables in CSV files, any of which may be matched.
+"""Gold as stored results: the `spider2` comparison with tables in CSV files; a result may match any of them.
 
 As in Spider 2.0's evaluation (evaluate.py of xlang-ai/Spider2), every selected column of a stored table must equal some
 predicted column, numbers within NUMBER_TOLERANCE; further predicted columns and the order of columns do not count. With
@@ -30,7 +30,7 @@ def read_table(path: str, positions: Sequence[int], limits: Limits) -> list[Colu
     """The columns of a CSV file with a header at `positions`; all without positions.
 
     Raises:
-        StatementError: the file is no such table, lacks a position or breaks `limits`.
+        StatementError: the file is not such a table, lacks a position or breaks `limits`.
         DatabaseFault: the file cannot be read.
     """
     name = os.path.basename(path)
@@ -45,7 +45,7 @@ def read_table(path: str, positions: Sequence[int], limits: Limits) -> list[Colu
     except OSError as error:
         raise DatabaseFault(str(error)) from None
     except csv.Error as error:
-        raise StatementError(f"{name} is no CSV: {error}") from None
+        raise StatementError(f"{name} is not CSV: {error}") from None
     if len(rows) > limits.rows:
         raise StatementError(f"{name} has more than {limits.rows} rows")
     if any(len(row) != len(header) for row in rows):

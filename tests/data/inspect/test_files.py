@@ -190,7 +190,7 @@ def test_faults_in_a_file(tmp_path, data, inspect):
 
 
 def test_a_prompt_whose_gold_answer_always_fails_is_a_problem(tmp_path, data, inspect):
-    """The gold answer of 10 fails in every sample, that of 20 in one of four."""
+    """The gold answer of 10 fails in every sample, the one of 20 in one of four."""
     failed = {(10, number): "gold_error" for number in range(4)} | {(10, 2): "gold_timeout", (20, 0): "gold_timeout"}
     records = [
         record(id, i, acc if (id, i) not in failed else 0, outcome=failed.get((id, i), "match" if acc else "mismatch"))

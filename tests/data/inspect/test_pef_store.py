@@ -56,7 +56,7 @@ def test_what_a_store_holds(tmp_path, write_store, inspect):
     assert code == 0 and facts["top_k"] == 2 and facts["against"]["only there"] == 1
     assert facts["mean probability of the top-k"] == pytest.approx(0.75, abs=1e-3)
 
-    # Several responses to a prompt are no fault.
+    # Several responses to a prompt are not a fault.
     code, found = inspect(write_store([(7, ([7, 3], [5, 1])), (7, ([7, 3], [6, 1])), (8, ([8, 3], [4, 1]))]))
     assert (code, found["files"][0]["rows"], found["files"][0]["lengths"]["prompt tokens"]["max"]) == (0, 3, 2)
 
@@ -109,7 +109,7 @@ def test_files_that_are_no_store(tmp_path, write_store, refused):
     path.write_bytes(path.read_bytes()[:-50])
     assert "cut short" in refused(path)
     torch.save({"weights": torch.zeros(3)}, path)
-    assert "is no D_pef store of this version" in refused(path)
+    assert "is not a D_pef store of this version" in refused(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "a")
     assert "a zip archive, but not one of torch.save" in refused(path)

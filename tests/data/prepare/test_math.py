@@ -42,7 +42,7 @@ def test_dapo_without_its_duplicates(prepare, tmp_path):
     output = tmp_path / "o.parquet"
     finished = prepare("dapo", "--input", *files, "--output", output)
     assert finished.exit_code == 0, finished.err
-    assert "9 rows, of which 2 repeat an earlier one.\nWrote 2 rows" in finished.out
+    assert "9 rows; 2 of them repeat an earlier one.\nWrote 2 rows" in finished.out
     assert "5 records are left out" in finished.out
     bare, boxed = pq.read_table(output).to_pylist()
     assert bare == {

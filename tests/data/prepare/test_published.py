@@ -107,7 +107,7 @@ def test_dapo_and_no_network(hub, prepare, tmp_path, monkeypatch):
         assert place in done.err and done.err.endswith("and pass it with --input.\n")
     hub.files[f"{file.repository}/{file.file}"] = content
     done = prepare("dapo", "--download", "--output", "o.parquet")
-    assert "3 rows, of which 2 repeat an earlier one.\nWrote 1 rows" in done.out, done.err
+    assert "3 rows; 2 of them repeat an earlier one.\nWrote 1 rows" in done.out, done.err
     # What the cache holds is read without a network, and what it lacks is named in one sentence.
     hub.close()
     assert prepare("dapo", "--download", "--output", "o.parquet").exit_code == 0

@@ -103,7 +103,7 @@ def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path) ->
     assert by_id["7"]["error"] == "timeout"
     assert float(by_id["7"]["seconds"]) >= 0.5
     assert said.splitlines()[0] == "14 rows, 11 SQL questions, 10 different gold queries."
-    assert "3 rows are no SQL questions and were not checked: math_dapo 3." in said
+    assert "3 rows are not SQL questions and were not checked: math_dapo 3." in said
     counts = {line.split()[0]: line.split()[1:] for line in said.splitlines() if len(line.split()) == 3}
     assert counts["gold"] == counts["all_null"] == ["1", "1"]
     assert counts["gold_error"] == ["4", "3"]
@@ -281,7 +281,10 @@ WRONG = [
     (["sql.parquet", "--drop", "a.csv"], "--drop a.csv is no .parquet file"),
     (["sql.parquet", "--drop", "databases/../sql.parquet"], "would replace a file of the audit; give another"),
     (["sql.parquet", "math.parquet", "--drop", "a.parquet"], "--drop takes the rows of one DATA.parquet, not of 2"),
-    (["sql.parquet", "--database-path", "none"], "is 'none', which is no directory; create it or pass --database-path"),
+    (
+        ["sql.parquet", "--database-path", "none"],
+        "is 'none', which is not a directory; create it or pass --database-path",
+    ),
     (["sql.parquet", "--database-path", "."], "such as shop/shop.sqlite, is below .; pass --database-path DIR"),
     (["sql.parquet", "--num-instances", "0"], "num_instances = 0"),
     (["sql.parquet", "--gold-seconds", "inf"], "gold_seconds = inf"),

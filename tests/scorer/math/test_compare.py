@@ -125,11 +125,11 @@ SURPRISES = [
     ("(1,2)", "x=1,y=2", "match", "values of the list, as a pair"),
     (r"(-\infty,3)", "x<3", "mismatch", "an inequality is a set only where the gold answer is one"),
     ("1<x<2", "2>x>1", "mismatch", "chains are compared link by link"),
-    (r"(-\infty,3)\cup(5,\infty)", r"x<3\text{ or }x>5", "mismatch", "a list of inequalities is no union"),
+    (r"(-\infty,3)\cup(5,\infty)", r"x<3\text{ or }x>5", "mismatch", "a list of inequalities is not a union"),
     (r"\{1,2,3\}\cap\{2,3,4\}", r"\{2,3\}", "mismatch", "the intersection is not evaluated"),
     (r"\emptyset", r"\varnothing", "mismatch", "an unknown symbol"),
     ("45", "45°", "mismatch", "the character is not read; ^\\circ is"),
-    # Read from text that is no LaTeX: the last number after a blank or an equals sign.
+    # Read from text that is not LaTeX: the last number after a blank or an equals sign.
     ("5", r"\approx 5", "match", "the number is found"),
     ("7", r"2 \bmod 7", "match", "the number is found"),
 ]

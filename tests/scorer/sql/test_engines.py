@@ -492,7 +492,7 @@ WRONG = {
     f"{SERVER}'host=/x'": "has no user; give one",
     f"{SERVER}'user=y'": "has no host; give one",
     f"{SERVER}'host=/x user=y dbname=z'": "has a dbname, but the db_id names the database",
-    f"{SERVER}'hots=/x user=y'": "is no connection string of libpq",
+    f"{SERVER}'hots=/x user=y'": "is not a connection string of libpq",
     f"{SERVER}'host=no.such.host.invalid user=y'": "has the host no.such.host.invalid, which has no address",
 }
 

@@ -51,7 +51,7 @@ EXPLAINED = ("EXPLAIN {}", "explain query plan {}", "/* x */ -- y\n;EXPLAIN {}",
 
 def test_explain_is_no_select(run: Callable[[str], list[Row]]) -> None:
     for form in EXPLAINED:
-        with pytest.raises(StatementError, match="EXPLAIN is no SELECT"):
+        with pytest.raises(StatementError, match="EXPLAIN is not a SELECT"):
             run(form.format("SELECT a FROM t"))
     assert run("/* EXPLAIN */ SELECT a AS explain FROM t LIMIT 1") == [(1,)]
 
@@ -306,7 +306,7 @@ def test_a_right_answer_is_no_error_however_large_gold_is(victim) -> None:
 
 @pytest.fixture(scope="module")
 def traps(server) -> None:
-    """Ways out of database_path, and files that are no databases, with names that a db_id may have."""
+    """Ways out of database_path, and files that are not databases, with names that a db_id may have."""
     make_database(outside := server.directory / "outside.sqlite", "CREATE TABLE clients (name)")
     links = {
         "link.sqlite": outside,

@@ -89,4 +89,4 @@ def test_the_server_compares_with_stored_results_below_its_folder(scorer: Scorer
         assert reply.status_code == 404 and f"gold_sql {file!r} " in reply.json()["error"], reply.text
     for wrong in ({}, {"results": []}, {"results": [{"file": "gold/a.csv", "columns": [-1]}]}):
         reply = ask("SELECT 1", **wrong)
-        assert reply.status_code == 400 and "gold_sql is no JSON of stored results: results" in reply.text
+        assert reply.status_code == 400 and "gold_sql is not JSON of stored results: results" in reply.text

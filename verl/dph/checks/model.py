@@ -145,7 +145,7 @@ def weight_transfer(config: DictConfig) -> Iterator[str]:
 
     On a GPU a larger tensor goes by a CUDA IPC handle of its own (vllm_rollout/bucketed_weight_transfer.py), and nccl
     and nixl cut it into pieces (checkpoint_engine/base.py, split_weight_chunks). In shared memory, on a CPU, the sender
-    ends with an assertion and the run waits for ever.
+    ends with an assertion and the run waits forever.
     """
     rollout, actor, model = (config.actor_rollout_ref[name] for name in ("rollout", "actor", "model"))
     if config.trainer.device != "cpu" or rollout.name != "vllm":

@@ -134,7 +134,7 @@ def _too_few_cpus(config: DictConfig, found: float) -> str | None:
     others = f", {separate} ranks of rollouts" if separate else ""
     return (
         f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node){others} and TransferQueue ({units} storage units) "
-        f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others for ever"
+        f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others forever"
     )
 
 

@@ -73,7 +73,7 @@ async def _check_served(client: ScorerClient) -> None:
                 "unset DPH_SCORER, so that the run starts a scorer of its own, or unset DATABASE_PATH."
             )
         if config and not Path(config).is_file():
-            raise UserError(f"SCORER_CONFIG={config} is no file: correct it, or unset it, since DPH_SCORER is set.")
+            raise UserError(f"SCORER_CONFIG={config} is not a file: correct it, or unset it, since DPH_SCORER is set.")
         if config and info.get("config_sha256") != file_sha256(Path(config)):
             raise UserError(
                 f"SCORER_CONFIG={config}, and the scorer at {address} was started with another configuration: unset "

@@ -47,8 +47,8 @@ def _checked_store(config: DictConfig) -> Store:
     is_sft = (actor.sft_loss_mode, actor.sft_loss_estimator, actor.sft_kl_estimator) == ("forward", "sampled", "k1")
     if "responses" in store.meta and not is_sft:
         logger.warning(
-            "The responses of %s were not sampled from the initial policy, and sft_loss_mode=%s as set here is no "
-            "divergence on them; sft_loss_mode=forward with k1, sampled, is supervised fine-tuning.",
+            "The responses of %s were not sampled from the initial policy, and sft_loss_mode=%s as set here is not "
+            "a divergence on them; sft_loss_mode=forward with k1, sampled, is supervised fine-tuning.",
             path,
             actor.sft_loss_mode,
         )

@@ -166,7 +166,7 @@ class _LocalRewardWorker:
     def remote(self, data: DataProto):
         if self._worker is None:
             self._worker = RewardLoopWorker(self._config)  # it takes the running event loop
-            # A reward function that is no coroutine function may block: it stays in verl's threads.
+            # A reward function that is not a coroutine function may block: it stays in verl's threads.
             if getattr(self._worker.reward_manager, "is_async_reward_score", False):
                 self._worker.loop.set_default_executor(_InlineExecutor())
         return self._worker.compute_score(_OneSample(data.batch, data.non_tensor_batch, data.meta_info))

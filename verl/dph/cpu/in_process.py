@@ -30,7 +30,7 @@ class InProcessActor:
         return _Method(self, getattr(self._instance, name))
 
     def __reduce__(self):
-        raise TypeError(f"{type(self._instance).__name__} lives in one process and cannot be sent to another.")
+        raise TypeError(f"{type(self._instance).__name__} runs in one process and cannot be sent to another.")
 
     def call(self, method: Callable, *args: Any, **kwargs: Any) -> Any:
         if not asyncio.iscoroutinefunction(method):

@@ -60,6 +60,6 @@ class HFServerAdapter(BaseRollout):
                 first = False
             await server.commit_weights.remote(global_steps)
         finally:
-            # leaving early would leave the other ranks in a collective for ever
+            # leaving early would leave the other ranks in a collective forever
             async for _ in stream:
                 pass

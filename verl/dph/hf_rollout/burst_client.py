@@ -64,7 +64,7 @@ class BurstClient(LLMServerClient):
         self._closed = False
 
     def burst(self, size: int) -> Burst:
-        """A burst of `size` tasks, each of which does its work within `Burst.member`."""
+        """A burst of `size` tasks; each does its work within `Burst.member`."""
         return Burst(self, size)
 
     async def close(self) -> None:

@@ -152,7 +152,7 @@ class Store:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         if found != FORMAT:
             raise UserError(
-                f"{path} is no D_pef store of this version (format {found!r}, wanted {FORMAT!r}): {WRITE_AGAIN}."
+                f"{path} is not a D_pef store of this version (format {found!r}, wanted {FORMAT!r}): {WRITE_AGAIN}."
             )
         problem = _problem(content)
         if problem:

@@ -63,7 +63,7 @@ async def compute_score(
 
     Raises:
         ScorerUnavailable: no server answered; verl fails the rollout, which is not a reward of 0.
-        UserError: an unknown data source, a request that the server rejects, or a server that is no scorer.
+        UserError: an unknown data source, a request that the server rejects, or a server that is not a scorer.
     """
     question = scorer_question(data_source, ground_truth)
     result = await _client(scorer, timeout, retries, busy_limit).score(solution_str, question)

@@ -40,7 +40,7 @@ def model_folder(model: str, trust_remote_code: bool = False) -> str:
         A folder with weights and tokenizer; `model` itself if it is not a folder.
 
     Raises:
-        UserError: a folder that is none of these, a checkpoint that cannot be read, or one that another process merges.
+        UserError: another folder, a checkpoint that cannot be read, or one that another process merges.
     """
     folder, checkpoint = _find(model)
     if checkpoint is not None and not _is_merged(checkpoint):
@@ -104,7 +104,7 @@ def _checkpoint(folder: Path) -> Path:
         return folder
     raise UserError(
         f"The model folder {folder} holds neither weights in the Hugging Face format nor a checkpoint of verl "
-        f"(fsdp_config.json), and is no run folder ({NEWEST}): name one of these."
+        f"(fsdp_config.json), and is not a run folder ({NEWEST}): name one of these."
     )
 
 

@@ -1,4 +1,4 @@
-"""Join a running Ray (RAY_ADDRESS), such as that of several nodes (rl/cluster)."""
+"""Join a running Ray (RAY_ADDRESS), such as a cluster of several nodes (rl/cluster)."""
 
 import os
 

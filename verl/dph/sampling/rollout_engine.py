@@ -181,7 +181,7 @@ def _check_resources(config: DictConfig) -> None:
     if resources.get("CPU", 0) < wanted * PER_ROLLOUT_RANK and config.actor_rollout_ref.rollout.name != "hf":
         raise UserError(
             f"{wanted} ranks of rollouts reserve {wanted * PER_ROLLOUT_RANK} of Ray's CPUs, and Ray has "
-            f"{resources.get('CPU', 0):g} and would wait for the others for ever: use fewer ranks, or give the machine "
+            f"{resources.get('CPU', 0):g} and would wait for the others forever: use fewer ranks, or give the machine "
             "or container more CPUs."
         )
 

@@ -42,8 +42,8 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
 
     Normalised over the global mini-batch (all ranks and micro-batches), so that the gradient depends neither on the
     number of ranks nor on the micro-batches: `joint` divides all terms by N_exp + N_pef tokens, `per_set` each term by
-    the tokens of its set; `_exp_weight` balances the two halves of `js`. FSDP averages gradients over ranks, hence the
-    factor dp_size, as in verl's agg_loss (core_algos.py).
+    the tokens of its set; `_exp_weight` balances the two halves of `js`. FSDP averages gradients over ranks: the
+    factor dp_size undoes it, as in verl's agg_loss (core_algos.py).
 
     Args:
         config: DPHActorConfig.
@@ -198,7 +198,7 @@ def _without_kl(config):
 
 
 def _summed(value: torch.Tensor) -> Metric:
-    """A metric that is summed over micro-batches and averaged over ranks (hence dp_size in the value)."""
+    """A metric that is summed over micro-batches and averaged over ranks (so dp_size is in the value)."""
     return Metric(value=value.float(), aggregation=AggregationType.SUM)
 
 

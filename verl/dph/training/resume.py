@@ -76,7 +76,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
         named = str(trainer.resume_from_path)
         if not re.search(r"(^|/)global_step_\d+$", named) or not Path(named).is_dir():
             raise UserError(
-                f"trainer.resume_from_path={named} is no folder global_step_N of a run: name one, or set "
+                f"trainer.resume_from_path={named} is not a folder global_step_N of a run: name one, or set "
                 "trainer.resume_mode=auto."
             )
         return Path(named)

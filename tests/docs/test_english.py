@@ -1,0 +1,52 @@
+"""What `make lint` reads as prose, at its own line, and what its list finds there (proselint is in .venv-lint only)."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+spec = importlib.util.spec_from_file_location("english", Path(__file__).parents[2] / "docs" / "site" / "english.py")
+english = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(english)
+
+
+def found(prose):
+    """The words that the list finds, without its exceptions."""
+    patterns = (pattern.replace(" ", r"\s+") for pattern in english.STYLE)
+    hits = (
+        " ".join(hit[0].split())
+        for p in patterns
+        for hit in re.finditer(rf"(?<!\w)(?:{p})(?!\w)", prose, re.IGNORECASE)
+    )
+    return [hit for hit in hits if not re.fullmatch(english.EXCEPTIONS, hit)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("The rate is below that\nof step 0.", ["that of"]),
+        ("Likewise the file is no store.", ["Likewise", "file is no store"]),
+        ("'tpu' is none of them.", ["is none of"]),
+        ("There is no GPU, and Pass@1 is no lower.", []),
+        ("It repeats two rows, of which one is wrong.", ["of which"]),
+        ("The rate of step 0 is lower; the file is not a store.", []),
+    ],
+)
+def test_a_construction_is_found_also_across_lines(sentence, words):
+    assert found(sentence) == words
+
+
+def test_only_prose_is_read_and_keeps_its_place():
+    page = "Text.\n\n```bash\nrm that of\n```\nA `that of` in [a link](that-of.md), <b title='that of'>that of</b>.\n"
+    prose = english.markdown_prose(page)
+    assert found(prose) == ["that of"] and len(prose) == len(page)
+    assert prose[: prose.index("that of")].count("\n") == 5
+
+    module = 'that_of = 1\n# a comment\nvalue = f(x, "a message\\nof words")  # and\n"""A docstring.\n\nTwo."""\n'
+    lines = english.python_prose(module).split("\n")
+    assert [line.split() for line in lines] == [
+        [], ["a", "comment"], ["a", "message", "of", "words", "and"], ["A", "docstring."], [], ["Two."], []
+    ]  # fmt: skip
+
+    assert english.comment_prose("set -e\nrun x # why\n# what\n").split() == ["why", "what"]
