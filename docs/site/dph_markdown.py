@@ -69,7 +69,7 @@ def _mathml(source: str, display: str = "inline") -> str:
 
 def display_formula(source: str, *_: Any, **__: Any) -> str:
     """A fenced block of `math`, for pymdownx.superfences."""
-    return f'<div style="overflow-x: auto">{_mathml(source, display="block")}</div>'
+    return f'<div class="formula">{_mathml(source, display="block")}</div>'
 
 
 class _Extension(Extension):

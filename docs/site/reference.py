@@ -66,11 +66,16 @@ def _option(action: argparse.Action) -> str:
 
 def settings(config: str) -> str:
     """The settings of the program with `verl/dph/config/CONFIG.yaml` that verl lacks or has another default for."""
-    return "\n\n".join(_setting(setting) for setting in PROGRAMS[config].changed())
+    parts: dict[str, list[str]] = {}
+    for setting in PROGRAMS[config].changed():
+        section, _, name = setting.key.rpartition(".")
+        label = f'{{: data-toc-label="{".".join(section.split(".")[-2:])}" }}'
+        parts.setdefault(section, [f"### {section} {label}"]).append(_setting(name, setting))
+    return "\n\n".join(part for of_section in parts.values() for part in of_section)
 
 
-def _setting(setting: Setting) -> str:
-    return f"### {setting.key}\n\nDefault `{shown(setting.default)}`.\n\n{_cell(setting.help)}"
+def _setting(name: str, setting: Setting) -> str:
+    return f"#### {name}\n\n`{setting.key}={shown(setting.default)}`\n\n{_cell(setting.help)}"
 
 
 _ON = {

@@ -80,12 +80,13 @@ def test_every_command_and_option_is_in_the_reference():
 def test_every_setting_and_script_variable_is_in_the_reference():
     made = _module("reference")
     text = "\n".join(map(made.settings, PROGRAMS))
-    found = re.findall(r"^### (\S+)$", text, re.MULTILINE)
+    found = re.findall(r"^#### (\S+)\n\n`(\S+\.\1)=", text, re.MULTILINE)
     ours = [setting.key for program in PROGRAMS.values() for setting in program.changed()]
-    assert set(ours) == set(found)
-    assert (
-        "### actor_rollout_ref.actor.sft_loss_mode\n\nDefault `none`.\n\nDivergence to the initial policy: none" in text
+    assert set(ours) == {key for _, key in found}
+    setting = (
+        "#### sft_loss_mode\n\n`actor_rollout_ref.actor.sft_loss_mode=none`\n\nDivergence to the initial policy: none"
     )
+    assert text.startswith("### actor_rollout_ref.actor ") and f"\n\n{setting}" in text
     for section in (ServerSettings, SqlSettings, MathSettings, TaskSettings):
         assert [name for name in section.model_fields if f"| `{name}` |" not in made.scorer_settings()] == []
     assert "| `gold_seconds` | `60.0` | Time limit of a gold query" in made.scorer_settings()
