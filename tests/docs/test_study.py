@@ -17,6 +17,7 @@ FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
 DEMO = json.loads((FOLDER / "demo.json").read_text())
 README = (REPOSITORY / "README.md").read_text()
+PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
 
 
 def rows(text: str, table: int = 0) -> dict[str, list[str]]:
@@ -40,7 +41,7 @@ def test_the_tables_have_the_means_of_the_runs(method):
 
 def test_what_is_said_of_the_other_methods_is_recorded():
     """The tables of docs/explanation/demo.md are those of methods.md, and README has the means."""
-    page = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
+    page = PAGE
     content, columns = json.loads((FOLDER / "methods.json").read_text()), ("Pass@1", "Pass@8", "Pass@32")
     recorded = rows((FOLDER / "methods.md").read_text())
     header = ["greedy", *recorded["greedy"]]  # the first cell is empty
@@ -56,14 +57,14 @@ def test_what_is_said_of_the_other_methods_is_recorded():
                 assert cells in (full, [cell.split(" ± ")[0] for cell in full])
     mean = {name: {column: of[column]["mean"] for column in columns} for name, of in content["methods"].items()}
     assert content["seeds"] == [1, 2, 3] and all(len(of["greedy"]["values"]) == 3 for of in content["methods"].values())
-    for method in ("dph_f_solved", "grpo", "dph_f"):
-        assert all(f"{mean[method][column]:.3f}".lstrip("0") in README for column in columns)
+    kept = {method: f"{100 * mean[method]['Pass@8']:.0f} %" for method in ("dph_f_solved", "dph_f")}
+    assert f"DPH-F {kept['dph_f']}" in " ".join(README.split()) and f"keeps {kept['dph_f_solved']} at GRPO's" in README
     other_etas = ("dph_f_solved_eta005", "dph_f_solved_eta05")
     for method in (*other_etas, "dph_f_eta02", "dph_f_mastered_all", "dph_f_solved_one", "rft_solved"):
         assert all(f"{mean[method][column]:.3f}".lstrip("0") in page for column in columns[1:])
     p = {column: of["p_holm"] for column, of in content["differences"]["dph_f_solved - grpo"].items()}
     for column in columns[1:]:
-        assert f"{p[column]:.3f}".lstrip("0") in page and f"{p[column]:.3f}".lstrip("0") in README
+        assert f"{p[column]:.3f}".lstrip("0") in page
     base = content["bases"]["base"]["Pass@8"]["mean"]
     assert {name for name in mean if mean[name]["Pass@8"] > base} == {"pkpo", "clip_cov", "rft_solved"}
     best = max(
@@ -73,8 +74,7 @@ def test_what_is_said_of_the_other_methods_is_recorded():
 
 
 def test_all_methods_and_their_figure_are_there():
-    page = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
-    assert f"`--methods {','.join(STUDY['methods'])} --seeds 1,2,3 --long-steps 0`" in page
+    assert f"`--methods {','.join(STUDY['methods'])} --seeds 1,2,3 --long-steps 0`" in PAGE
     assert STUDY["steps"] == parser().parse_args([]).steps
     assert ElementTree.parse(FOLDER / "study.svg").getroot().tag.endswith("svg")
 
@@ -88,14 +88,13 @@ def test_the_picture_of_the_methods_is_that_of_their_values_and_its_sentences_ar
     found = trade_offs_over_seeds(content)
     for name, drawing in pareto_files(found, content["leading"]).items():
         assert (FOLDER / name).read_text() == drawing
-    page = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
-    assert len(found) == 2 and all(trade_off.sentence in page for trade_off in found)
+    assert len(found) == 2 and all(trade_off.sentence in PAGE for trade_off in found)
     roles = {name: METHODS[name].role for name in content["methods"] if name in METHODS}
     assert content["roles"] == {name: role for name, role in roles.items() if role}
 
 
-def test_the_readme_has_the_recorded_demos_values():
-    shown = rows(README)
+def test_the_page_and_the_readme_have_the_recorded_demos_values():
+    shown = rows(PAGE[PAGE.index("A recorded run") :])
     for method, label in {"base": "base", "grpo": "GRPO", "dph_js": "DPH-JS"}.items():
         inside, outside = DEMO[method]["in_domain"], DEMO[method]["out_of_domain"]
         values = [*(inside["pass@k"][k][0] for k in ("1", "8", "32")), outside["pass@k"]["1"], outside["pass@k"]["8"]]
@@ -103,11 +102,13 @@ def test_the_readme_has_the_recorded_demos_values():
         expected = [f"{value:.3f}" for value in values]
         expected.insert(3, f"{inside['styles'][0]:.2f}")
         assert shown[label] == expected
-    fell = [f"{100 * DEMO[name]['in_domain']['pass@k']['8'][0]:.0f}" for name in ("base", "grpo")]
-    assert "takes Pass@8 from {} to {} %".format(*fell) in README
+    text = " ".join(README.split())
+    for k, sentence in {"1": "Pass@1 rises from {} to {} %", "8": "Pass@8 falls from {} to {} %"}.items():
+        values = [f"{100 * DEMO[name]['in_domain']['pass@k'][k][0]:.0f}" for name in ("base", "grpo")]
+        assert sentence.format(*values) in text
 
 
-def test_what_the_readme_says_of_the_demos_comparisons_are_its_verdicts():
+def test_what_the_page_says_of_the_demos_comparisons_are_its_verdicts():
     verdicts = {
         split: {
             claim["predicate"]: claim["verdict"]
@@ -124,7 +125,7 @@ def test_what_the_readme_says_of_the_demos_comparisons_are_its_verdicts():
     assert entropies[0][2] < entropies[1][1]
 
 
-def test_what_the_readme_says_of_the_study_holds_in_its_runs():
+def test_what_the_page_says_of_the_study_holds_in_its_runs():
     base, methods = STUDY["bases"]["base"], STUDY["methods"]
     for column in ("Pass@8", "Pass@32"):
         assert all(max(found[column]["values"]) < base[column]["mean"] for found in methods.values())
@@ -145,8 +146,13 @@ def test_what_the_readme_says_of_the_study_holds_in_its_runs():
     assert higher == {"style entropy"}
 
 
-def test_the_readme_is_a_page_with_the_demos_picture():
-    assert len(README.splitlines()) <= 100 and "docs/study/answers.svg" in README
+def test_the_readme_is_a_page_with_the_study_s_picture():
+    assert len(README.splitlines()) <= 80 and README.count("](") <= 25 and "docs/study/pareto.svg" in README
+    code = re.findall(r"^```bash\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert max(len(line) for block in code for line in block.splitlines()) <= 95
+
+
+def test_the_demos_picture_is_of_the_recorded_run():
     picture = ElementTree.parse(FOLDER / "answers.svg").getroot()
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"Base", "GRPO", "DPH-JS"} < set(texts)
