@@ -1,5 +1,7 @@
 """Whoever waits allows more time than what it waits for takes."""
 
+from pathlib import Path
+
 from rl.common import time_limits as limits
 from rl.configuration.programs import PROGRAMS
 from rl.scorer.config import ServerSettings
@@ -9,6 +11,12 @@ def test_those_who_wait_outlast_what_they_wait_for():
     assert limits.WORKER_START_S < limits.SERVER_START_S
     assert limits.REQUEST_S < limits.CLIENT_REQUEST_S
     assert limits.COMMAND_GRACE_S + limits.LAST_WORDS_S < limits.LAUNCHER_GRACE_S < limits.HEAD_END_S
+
+
+def test_the_page_states_these_limits():
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "cluster.md").read_text()
+    assert f"the command has {limits.COMMAND_GRACE_S} s to end" in page
+    assert f"restarts it after 1 to {limits.LONGEST_PAUSE_S} s" in page
 
 
 def test_the_defaults_are_these_limits():

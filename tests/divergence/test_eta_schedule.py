@@ -2,13 +2,15 @@
 
 import json
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from verl.dph.divergence.eta_schedule import Coefficient, CoefficientControl
+from rl.configuration.training import Eta
+from verl.dph.divergence.eta_schedule import WITH_WARMUP, Coefficient, CoefficientControl
 
 
 def made(eta=0.2, total_steps=100, **control) -> Coefficient:
@@ -21,18 +23,29 @@ def held_at(target_kl, eta=0.2, **control) -> Coefficient:
     return made(eta, type="target_kl", target_kl=target_kl, **control)
 
 
-@pytest.mark.parametrize(
-    ("coefficient", "expected"),
-    [
-        (made(), [0.2] * 5),
-        (made(type="warmup", warmup_steps=4), [0.05, 0.1, 0.15, 0.2, 0.2]),
-        # p = 0, 1/4, 1/2, 3/4, 1; (1 + cos(pi p))/2 = 1, .8535534, .5, .1464466, 0
-        (made(total_steps=5, type="cosine", final_ratio=0.5), [0.2, 0.18535534, 0.15, 0.11464466, 0.1]),
-        # the last one is beyond the end
-        (made(1.0, 6, type="cosine", warmup_steps=2), [0.5, 1.0, 0.8535534, 0.5, 0.1464466, 0.0, 0.0]),
-        (made(total_steps=1, type="cosine"), [0.2]),
-    ],
-)
+SCHEDULES = [
+    (made(), [0.2] * 5),
+    (made(type="warmup", warmup_steps=4), [0.05, 0.1, 0.15, 0.2, 0.2]),
+    # p = 0, 1/4, 1/2, 3/4, 1; (1 + cos(pi p))/2 = 1, .8535534, .5, .1464466, 0
+    (made(total_steps=5, type="cosine", final_ratio=0.5), [0.2, 0.18535534, 0.15, 0.11464466, 0.1]),
+    # the last one is beyond the end
+    (made(1.0, 6, type="cosine", warmup_steps=2), [0.5, 1.0, 0.8535534, 0.5, 0.1464466, 0.0, 0.0]),
+    (made(total_steps=1, type="cosine"), [0.2]),
+]
+
+
+def test_every_type_of_the_setting_is_computed_by_hand_here():
+    types = {coefficient.control.type for coefficient, _ in SCHEDULES} | {held_at(0.1).control.type}
+    assert types == set(get_args(Eta.__annotations__["type"]))
+
+
+@pytest.mark.parametrize("kind", get_args(Eta.__annotations__["type"]))
+def test_only_the_types_with_a_warm_up_begin_below_eta(kind):
+    coefficient = made(1.0, total_steps=10, type=kind, warmup_steps=4, target_kl=0.1)
+    assert coefficient.value(1) == (0.25 if kind in WITH_WARMUP else 1)
+
+
+@pytest.mark.parametrize(("coefficient", "expected"), SCHEDULES)
 def test_schedules_by_hand(coefficient, expected):
     coefficient.observe(7.0)  # no schedule follows the KL
     assert [coefficient.value(step) for step in range(1, len(expected) + 1)] == pytest.approx(expected, abs=1e-7)

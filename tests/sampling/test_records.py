@@ -1,6 +1,8 @@
 import dataclasses
 import json
+import re
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -138,6 +140,12 @@ def test_two_writers_do_not_share_a_file_and_one_without_a_sample_leaves_nothing
     with SampleWriter(path, METADATA), pytest.raises(UserError, match="Another process is writing"):
         SampleWriter(path, METADATA)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_names_every_key():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "files.md").read_text()
+    keys = re.findall(r"`(\w+)`", page.split("## Samples")[1].split("## ")[0])
+    assert [field.name for field in dataclasses.fields(SampleRecord) if field.name not in keys] == []
 
 
 def test_a_file_without_the_optional_fields_is_read_and_continued(tmp_path):

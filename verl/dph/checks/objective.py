@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration.divergences import DIVERGENCES
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
+from verl.dph.divergence.eta_schedule import WITH_WARMUP
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
 from verl.dph.training.config import DPHActorConfig, active_forms, mini_batch_rows, mini_batches, rehearses
 
@@ -196,7 +197,7 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
     kind, steps, eta = control.type, control.warmup_steps, actor.sft_loss_coeff
     if kind == "warmup" and steps == 0:
         yield f"{ETA}.warmup_steps=0 must be at least 1 with type=warmup."
-    if kind not in ("warmup", "cosine") and steps > 0:
+    if kind not in WITH_WARMUP and steps > 0:
         yield f"{ETA}.warmup_steps={steps} must be 0 with type={kind}, which has no warm-up."
     if kind != "target_kl" and control.target_kl is not None:
         yield f"{ETA}.target_kl={control.target_kl} must be null with type={kind}; use type=target_kl."

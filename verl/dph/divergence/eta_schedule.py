@@ -10,6 +10,8 @@ from rl.configuration.training import ETA, REHEARSAL
 
 # The relative error of the KL is clipped to this much either way (Ziegler et al. 2019, section 2.2).
 ERROR_CLIP = 0.2
+# Schedules that begin with a warm-up, if warmup_steps is not 0.
+WITH_WARMUP = ("warmup", "cosine")
 # Schedules whose eta depends on the number of steps of the whole run, which a resumed run must therefore keep.
 SPAN_THE_RUN = ("cosine",)
 
@@ -50,12 +52,12 @@ class Coefficient:
         """Set the number of training steps of the whole run, which is known only when the data are loaded.
 
         Raises:
-            UserError: the warm-up leaves no step to the cosine.
+            UserError: the warm-up leaves no step to a schedule that spans the run.
         """
-        if self.control.type == "cosine" and self.control.warmup_steps >= total_steps:
+        if self.control.type in SPAN_THE_RUN and self.control.warmup_steps >= total_steps:
             raise UserError(
                 f"actor.sft_loss_control.warmup_steps={self.control.warmup_steps} leaves nothing of the run's "
-                f"{total_steps} steps to the cosine: use fewer."
+                f"{total_steps} steps to type={self.control.type}: use fewer."
             )
         self.total_steps = total_steps
 
