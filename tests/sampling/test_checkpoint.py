@@ -111,7 +111,7 @@ def test_what_needs_no_merge_and_what_is_none(saved, run, tmp_path):
     assert model_folder(str(run)) == str(beside)
     for name in (str(saved / "model"), "meta-llama/Llama-3.1-8B-Instruct"):
         assert model_folder(name) == name
-    with pytest.raises(UserError, match="neither weights .* nor a checkpoint of verl .* no run folder"):
+    with pytest.raises(UserError, match="neither weights .* nor a checkpoint of verl .* not a run folder"):
         model_folder(str(tmp_path))
     (run / "latest_checkpointed_iteration.txt").write_text("9")
     with pytest.raises(UserError, match="names global_step_9 as the newest checkpoint, but there is no"):
