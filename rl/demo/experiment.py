@@ -145,6 +145,11 @@ class Experiment:
         self.own_draw = Draw(self.data, seed)
         self.pipeline = Pipeline(out, ENVIRONMENT)
 
+    @property
+    def base_title(self) -> str:
+        """What the base model is."""
+        return f"{self.model_path}, fine-tuned briefly" if self.model_path else self.model.title
+
     def run_stages(self, stages: Sequence[Stage]) -> None:
         """Run the stages with a scorer beside them."""
         config, databases = scorer_config(self.model.experiment), self.task / "databases"
@@ -179,7 +184,7 @@ class Experiment:
         folders = (f"--task={self.task}", f"--out={self.base}")
         model = Stage(
             "model",
-            made.title,
+            self.base_title,
             _python(made.base, *folders, f"--seed={self.base_seed}", *source),
             seconds=made.base_seconds,
             environment={"OMP_NUM_THREADS": str(self.threads)},

@@ -17,7 +17,7 @@ class DemoModel:
         train, in_domain, out_of_domain: the numbers of questions.
         steps: training steps of each method.
         folder: the default folder of the output.
-        summary: the report's first paragraph, with {k}, {train}, {threshold}, {steps}, {prompts} and {n}.
+        summary: the report's first paragraph, with {title}, {k}, {train}, {threshold}, {steps}, {prompts} and {n}.
         caveats: the report's.
         base_seconds, sample_seconds, step_seconds: expected on two cores, for the progress bar: of the stage that makes
             the base model, of a sample and of a training step.
@@ -94,16 +94,15 @@ SMOLLM2 = DemoModel(
     experiment="smollm2_math",
     task="rl.demo.math_task",
     base="rl.demo.pretrained",
-    title="Pretrained model, fine-tuned briefly",
+    title="SmolLM2-135M-Instruct (Apache-2.0, dequantized from 4 bits), fine-tuned briefly",
     train=96,
     in_domain=32,
     out_of_domain=16,
     steps=40,
     folder="outputs/smollm2",
-    summary="SmolLM2-135M-Instruct, dequantized from 4 bits and fine-tuned briefly, solves word problems with whole "
-    "numbers and writes the solution in one of three ways; out of domain the problems are about things that training "
-    "never sees. Half of the problems are ambiguous: the answer is the second person's number in 70 % of them and both "
-    "persons' in 30 %, and nothing says which. "
+    summary="{title}, solves word problems with whole numbers and writes the solution in one of three ways; out of "
+    "domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer is "
+    "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
     + _road("the others explored (D_exp), but for those without a correct response", "the answer in the box"),
     caveats=(f"{_ONE_SEED}.", "Learning rate and eta have not been tuned for this model."),
     # From a run on two cores that other programs used too.

