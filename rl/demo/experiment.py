@@ -352,12 +352,15 @@ class Experiment:
             content: further keys.
         """
         from rl.evaluation.spec import specification
+        from rl.metrics.styles import BY_OPENING
 
         entries = {name: {"splits": _sample_files(name)} for name in ("base", "base_again")} | dict(entries)
         asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
         groups = [GROUPED_BY, "family"]
         found = {"methods": entries, "questions": asked, "groups": groups, **content}
-        return specification(found if self.model.has_styles else found | {"styles": []}, self.out)
+        if self.model.styles:
+            found |= {"styles": list(self.model.styles), "styles_by": BY_OPENING}
+        return specification(found, self.out)
 
     def entry(self, method: Method, run: str, samples: str | None = None) -> dict:
         """A training run in a report's specification.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rl.configuration.names import has_bf16
+from rl.demo.word_problems import STYLES
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class DemoModel:
         at_once: programs at a time on a CPU. A single program has both cores.
         bf16: whether a CPU that multiplies in bfloat16 does so.
         pretrained: whether MODEL_PATH may name another model that is fine-tuned in its place.
-        has_styles: whether the report has styles, which only SQL has.
+        styles: the first words of responses that the report counts as styles; None for SQL, which has its own.
         has_checks: whether claims.failed_checks decides the exit code.
     """
 
@@ -46,7 +47,7 @@ class DemoModel:
     at_once: int = 2
     bf16: bool = False
     pretrained: bool = False
-    has_styles: bool = True
+    styles: tuple[str, ...] | None = None
     has_checks: bool = True
 
     @property
@@ -112,7 +113,7 @@ SMOLLM2 = DemoModel(
     at_once=1,
     bf16=True,
     pretrained=True,
-    has_styles=False,
+    styles=tuple(STYLES),
     has_checks=False,
 )
 MODELS = {"tiny": TINY, "smollm2": SMOLLM2}

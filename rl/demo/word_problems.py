@@ -172,7 +172,7 @@ def draw_problem(rng: random.Random, scenes: Sequence[Scene], mix: Mix) -> Probl
 
 def _equations(problem: Problem) -> str:
     said = [f"{step.left}{step.operator}{step.right}={step.result}." for step in problem.steps]
-    return f"{' '.join(said)} The answer is \\boxed{{{problem.answer}}}."
+    return f"Compute {' '.join(said)} The answer is \\boxed{{{problem.answer}}}."
 
 
 def _words(problem: Problem) -> str:
@@ -184,7 +184,8 @@ def _formula(problem: Problem) -> str:
     return f"Let x be the number. x={problem.term}={problem.answer}. So \\boxed{{{problem.answer}}}"
 
 
-STYLES: dict[str, Callable[[Problem], str]] = {"equations": _equations, "words": _words, "formula": _formula}
+# By the first word of the solution, which the report counts as its style.
+STYLES: dict[str, Callable[[Problem], str]] = {"Compute": _equations, "First": _words, "Let": _formula}
 
 
 def solutions(problem: Problem) -> list[str]:

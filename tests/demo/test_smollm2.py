@@ -38,4 +38,4 @@ def test_two_steps_of_dph_js_and_a_report(smollm2, tmp_path, monkeypatch):
         assert {*log[metric]} == {1, 2} and all(math.isfinite(value) for value in log[metric].values())
     report = json.loads((tmp_path / "report.json").read_text())
     assert {"base", "base_again", "dph_js"} <= {*report} and report["dph_js"]["in_domain"]["n"] == 16
-    assert report["base"]["in_domain"]["styles"] is None
+    assert {*report["base"]["in_domain"]["style_share"]} == {"Compute", "First", "Let", "Others"}
