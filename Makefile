@@ -3,14 +3,15 @@
 # `make install-gpu` makes the environment for GPUs, `make lock` its requirements.lock (docs/howto/install.md).
 #   VENV=.venv          the folder of the environment (`make test-vllm` has VENV_VLLM=.venv-vllm, `make install-gpu`
 #                       VENV_GPU=.venv-gpu)
-#   OUT=outputs/demo    the demo's output
+#   MODEL=tiny          the demo's model: smollm2 is a pretrained one of 135 million parameters
+#   OUT=outputs/demo    the demo's output (MODEL=smollm2: outputs/smollm2)
 #   STUDY=outputs/study the output of `make study`
 #   METHODS=grpo,dph_js the methods that the demo trains (grpo, dapo, dapo_exp, dph_f, dph_js)
 #   DEVICE=cpu          the demo's device: cuda is a GPU with vLLM, cuda_hf a GPU without vLLM
 
 VENV ?= .venv
 PYTHON ?= python3.11
-OUT ?= outputs/demo
+MODEL ?= tiny
 METHODS ?= grpo,dph_js
 DEVICE ?= cpu
 STUDY ?= outputs/study
@@ -51,12 +52,14 @@ $(STAMP): $(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
+DEMO := -m rl.demo.run --model $(MODEL) $(if $(OUT),--out $(OUT)) --methods $(METHODS)
+
 ifeq ($(DEVICE),cpu)
 demo: install
-	PATH="$(BIN):$$PATH" $(BIN)/python -m rl.demo.run --out $(OUT) --methods $(METHODS)
+	PATH="$(BIN):$$PATH" $(BIN)/python $(DEMO)
 else
 demo: gpu install-gpu
-	PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python -m rl.demo.run --out $(OUT) --methods $(METHODS) --device $(DEVICE)
+	PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python $(DEMO) --device $(DEVICE)
 endif
 
 # Checked before gigabytes are installed.
@@ -159,4 +162,4 @@ docs: $(STAMP_DOCS)
 	@echo "Open site/index.html; its search needs no server."
 
 clean-demo:
-	rm -rf $(OUT)
+	rm -rf $(or $(OUT),outputs/demo)

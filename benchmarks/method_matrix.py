@@ -39,7 +39,7 @@ class Matrix(Experiment):
     """Two training runs per method: two steps at once, and the second step again from the first checkpoint."""
 
     def __init__(self, out: Path, methods: list[str]):
-        super().__init__(out, STEPS, seed=1)
+        super().__init__(out, STEPS, seed=1, at_once=1)
         self.methods = methods
 
     def run(self) -> tuple[Path, bool]:

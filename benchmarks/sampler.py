@@ -201,13 +201,13 @@ def speed(options: argparse.Namespace) -> None:
 
     from rl.cluster.scorer import temporary_scorer
     from rl.common.processes import end_process_tree
-    from rl.demo.experiment import SCORER_CONFIG
+    from rl.demo.experiment import scorer_config
 
     ratios = []  # of tokens/s, and of tokens per CPU second
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_inputs(folder, options.prompts, options.response)
-        with temporary_scorer(SCORER_CONFIG, folder / "task" / "databases", folder / "scorer.log") as scorer:
+        with temporary_scorer(scorer_config(), folder / "task" / "databases", folder / "scorer.log") as scorer:
             (server,) = psutil.Process().children()
             arguments = ["--folder", name, "--response", str(options.response), "--scorer", scorer]
             variants = [Variant(name, [name, *arguments], folder / f"{name}.log") for name in ("bare", "ours")]
@@ -258,7 +258,7 @@ def memory(options: argparse.Namespace) -> None:
     from rl.cluster.scorer import temporary_scorer
     from rl.data.rows import PromptFiles
     from rl.data.sample_file import SampleMetadata, SampleWriter
-    from rl.demo.experiment import SCORER_CONFIG
+    from rl.demo.experiment import scorer_config
     from rl.demo.task import TaskSettings, make_task
     from rl.demo.tokenizer import build_tokenizer
     from verl.dph.reward.client import ScorerClient
@@ -304,7 +304,7 @@ def memory(options: argparse.Namespace) -> None:
                 many = [row | {"id": start + place} for place, row in enumerate(rows)]
                 writer.write_table(pa.Table.from_pylist(many, schema=writer.schema))
         prompts = PromptFiles([folder / "many.parquet"], builder, 128)
-        with temporary_scorer(SCORER_CONFIG, folder / "task" / "databases", folder / "scorer.log") as scorer:
+        with temporary_scorer(scorer_config(), folder / "task" / "databases", folder / "scorer.log") as scorer:
             asyncio.run(run(prompts, folder, scorer))
 
 

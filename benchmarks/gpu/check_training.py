@@ -23,8 +23,9 @@ from rl.common.errors import UserError
 from rl.common.processes import end_process_tree
 from rl.common.signals import exit_on_sigterm
 from rl.demo.base_model import SftSettings, make_model
-from rl.demo.experiment import DEVICES, EXPERIMENT, SCORER_CONFIG, check_device
+from rl.demo.experiment import DEVICES, check_device, scorer_config
 from rl.demo.methods import METHODS
+from rl.demo.models import TINY
 from rl.demo.task import TaskSettings, make_task
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
@@ -89,7 +90,7 @@ class Check:
         check_device(device)
         self.folder, self.device, self.size, self.steps = folder, device, size, steps
         self.run_folder = folder / "runs" / RUN
-        self.environment = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(folder), "OMP_NUM_THREADS": "1"}
+        self.environment = {"SETTINGS": TINY.experiment, "DEMO_DIR": str(folder), "OMP_NUM_THREADS": "1"}
         self.seconds: dict[str, float] = {}
 
     def run(self) -> None:
@@ -100,7 +101,7 @@ class Check:
         make_task(task, self.size.task)
         make_model(task, self.folder / "model", self.size.sft)
         self._took("task_and_model", start)
-        with temporary_scorer(SCORER_CONFIG, task / "databases", self.folder / "logs" / "scorer.log") as address:
+        with temporary_scorer(scorer_config(), task / "databases", self.folder / "logs" / "scorer.log") as address:
             self.environment["DPH_SCORER"] = address
             self._launch("presample", "offline_sampling", f"presample.n={self.size.samples}")
             self._program(

@@ -66,7 +66,7 @@ class RayNode:
         if settings.rank >= settings.training_nodes:
             # No part of training runs here, so the node may be lost.
             resources += ["--num-cpus=0", "--num-gpus=0"]
-        elif settings.device == "cpu":
+        elif settings.device.startswith("cpu"):
             resources = [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *resources]
         return [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),

@@ -5,6 +5,8 @@ import hashlib
 import time
 from pathlib import Path
 
+from rl.configuration.methods import files
+
 HEAD_RANK = 0
 
 
@@ -54,7 +56,7 @@ def parse(arguments: list[str] | None) -> Settings:
     add("--gpus", type=int, default=8, help="GPUs of each training node (GPUS_PER_NODE; default: %(default)s)")
     add(
         "--device",
-        choices=("cuda", "cuda_hf", "cpu"),
+        choices=files("device"),
         default="cuda",
         help="for training (DEVICE; default: %(default)s)",
     )

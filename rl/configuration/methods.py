@@ -125,6 +125,11 @@ def known_variables() -> set[str]:
     }
 
 
+def experiment_part(name: str) -> ConfigFile:
+    """A file that several experiments share."""
+    return ConfigFile(CONFIG_DIR / "experiment" / "base" / f"{name}.yaml")
+
+
 def experiment(name: str) -> ConfigFile:
     """An experiment of ours by its name, or a user's file by its path.
 

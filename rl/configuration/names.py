@@ -56,6 +56,12 @@ def has_gpu() -> bool:
     return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
 
 
+def has_bf16() -> bool:
+    """Whether this machine's CPU multiplies matrices in bfloat16 (x86-64: AVX-512 or AMX)."""
+    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return bool(flags and {"avx512_bf16", "amx_bf16"} & {*flags[1].split()})
+
+
 def devices(device: str) -> int:
     """How many processes train on this machine.
 

@@ -10,6 +10,7 @@ import argparse
 import math
 import random
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tqdm import tqdm
 from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.configuration.names import has_bf16
 from rl.demo.tokenizer import build_tokenizer, response_text
 
 if TYPE_CHECKING:
@@ -45,7 +47,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class SftSettings:
-    """AdamW with a linear warm-up and a cosine decay to `final_lr_share` of the learning rate."""
+    """AdamW with a linear warm-up and a cosine decay to `final_lr_share` of the learning rate.
+
+    For a `large_model` matrix products are in bfloat16 where the CPU has instructions for it, while the weights are
+    float32, and the output layer computes only the columns in which some row has a response. Both change the weights'
+    last digits.
+    """
 
     steps: int = 500
     batch_size: int = 64
@@ -55,6 +62,7 @@ class SftSettings:
     warmup_steps: int = 50
     final_lr_share: float = 0.05
     max_grad_norm: float = 1.0
+    large_model: bool = False
 
 
 SFT, SHAPE = SftSettings(), Shape()
@@ -78,7 +86,8 @@ def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = 
         raise UserError(f"{task} holds no demo task; write it first: python -m rl.demo.task --out {task}")
     tokenizer = build_tokenizer()
     rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
-    train_model(folder, tokenizer, [tokenized(tokenizer, **row) for row in rows], sft, shape, seed)
+    examples = [tokenized(tokenizer, row["prompt"], map(response_text, row["solutions"])) for row in rows]
+    train_model(folder, tokenizer, examples, sft, shape, seed)
 
 
 def train_model(
@@ -106,10 +115,10 @@ def train_model(
         tokenizer.save_pretrained(temporary)
 
 
-def tokenized(tokenizer: "PreTrainedTokenizerFast", prompt: list[dict], solutions: list[str]) -> Example:
-    """Tokenize a prompt's messages, and SQL solutions as its responses."""
+def tokenized(tokenizer: "PreTrainedTokenizerFast", prompt: list[dict], responses: Iterable[str]) -> Example:
+    """Tokenize a prompt's messages and its responses, which get an end token."""
     text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
-    answers = [response_text(solution) + tokenizer.eos_token for solution in solutions]
+    answers = [response + tokenizer.eos_token for response in responses]
     prompt_ids, *solution_ids = tokenizer([text, *answers], add_special_tokens=False)["input_ids"]
     return Example(prompt_ids, solution_ids)
 
@@ -152,12 +161,15 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _lr_share(step, settings))
     model.train()
     losses = []
-    progress = tqdm(range(settings.steps), desc="fine-tuning the tiny model", unit="step")
+    progress = tqdm(range(settings.steps), desc="fine-tuning", unit="step")
     for _ in progress:
         batch = rng.choices(examples, k=settings.batch_size)
         input_ids, labels = collate([(example.prompt, rng.choice(example.solutions)) for example in batch])
-        logits = model(input_ids=input_ids).logits
-        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
+        first = int((labels != IGNORED).any(0).nonzero()[0]) if settings.large_model else 1
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.large_model and has_bf16()):
+            logits = model(input_ids=input_ids, logits_to_keep=labels.shape[1] - first + 1).logits
+        targets = labels[:, first:].flatten()
+        loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets, ignore_index=IGNORED)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)

@@ -1,4 +1,4 @@
-"""The experiment on the tiny task as stages in one folder. Its settings are verl/dph/config/experiment/demo.yaml."""
+"""The experiment with one of the demo's models as stages in one folder."""
 
 import functools
 import json
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
 from rl.configuration import methods
-from rl.configuration.names import CHECKOUT, CORRECT_NAME, WRONG_NAME
+from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.configuration.nesting import flat
 from rl.data.training_run import checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
+from rl.demo.models import TINY, DemoModel
 from rl.demo.stages import Pipeline, Stage
 
 if TYPE_CHECKING:
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
 
     from rl.evaluation.spec import ReportSpec
 
-EXPERIMENT = "demo"
-SCORER_CONFIG = CHECKOUT / "rl" / "scorer" / "sql.yaml"
-TRAIN_PROMPTS, EVAL_PROMPTS, SAMPLES_PER_PROMPT, THRESHOLD, EVAL_SAMPLES = 384, 96, 8, 6, 32
+SAMPLES_PER_PROMPT, EVAL_SAMPLES = 8, 32
 SPLITS = ("in_domain", "out_of_domain")
 # Key of extra_info whose two kinds of questions have results of their own.
 GROUPED_BY = "ambiguous"
 # Files of verl/dph/config/device.
-DEVICES = ("cpu", "cuda", "cuda_hf")
+DEVICES = ("cpu", "cpu_bf16", "cuda", "cuda_hf")
 # The variables of every program. None of them changes a result.
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -50,11 +49,16 @@ def ignore_variables() -> None:
 
 
 @functools.cache
-def settings(method: str) -> "DictConfig":
-    """The settings that the files of the demo and of a method state; interpolations resolve when they are read."""
+def settings(method: str, experiment: str = TINY.experiment) -> "DictConfig":
+    """The settings that the files of a method and an experiment state; interpolations resolve when they are read."""
     from rl.configuration.run import Run
 
-    return Run("", methods.methods()[method], methods.experiment(EXPERIMENT)).own_settings()
+    return Run("", methods.methods()[method], methods.experiment(experiment)).own_settings()
+
+
+def scorer_config(experiment: str = TINY.experiment) -> Path:
+    """The scorer's configuration of an experiment."""
+    return Path(settings("grpo", experiment).launch.scorer_config)
 
 
 def check_device(device: str) -> None:
@@ -63,7 +67,7 @@ def check_device(device: str) -> None:
     Raises:
         UserError: saying what to do.
     """
-    if device == "cpu":
+    if device.startswith("cpu"):
         return
     import torch
 
@@ -105,8 +109,10 @@ class Experiment:
         steps: training steps per run.
         seed: of sampling and the data; each training run has its own.
         device: one of DEVICES.
-        at_once: programs at a time; on a CPU each keeps one core busy.
-        in_domain: test questions in domain.
+        model: one of MODELS.
+        model_path: a pretrained model in place of the model's own.
+        at_once: programs at a time on a CPU, by default the model's; on a GPU there is one.
+        in_domain: test questions in domain, by default the model's.
         base_seed: of the base model.
     """
 
@@ -116,27 +122,39 @@ class Experiment:
         steps: int,
         seed: int,
         *,
-        device: str = "cpu",
-        at_once: int = 1,
-        in_domain: int = EVAL_PROMPTS,
+        device: str | None = None,
+        model: DemoModel = TINY,
+        model_path: str | None = None,
+        at_once: int | None = None,
+        in_domain: int | None = None,
         base_seed: int = 0,
     ):
-        check_device(device)
-        self.in_domain, self.base_seed = in_domain, base_seed
-        self.out, self.steps, self.seed, self.device, self.at_once = out, steps, seed, device, at_once
+        self.device = device or model.device
+        check_device(self.device)
+        self.model, self.model_path, self.base_seed = model, model_path, base_seed
+        self.out, self.steps, self.seed = out, steps, seed
+        self.in_domain = in_domain or model.in_domain
+        on_cpu = self.device.startswith("cpu")
+        # Two programs keep two cores busy, but only one can use a GPU.
+        self.at_once = (at_once or model.at_once) if on_cpu else 1
         # Processes that sample, and threads of an update.
-        self.replicas = 2 if device == "cpu" and at_once == 1 else 1
-        self.threads = 2 if at_once == 1 else 1
-        self.task, self.model, self.data = out / "task", out / "model", out / "data"
+        self.replicas = 2 if on_cpu and self.at_once == 1 else 1
+        self.threads = 2 if self.at_once == 1 else 1
+        self.task, self.base, self.data = out / "task", out / "model", out / "data"
         self._presampled = self.data / "generate_data" / "0.jsonl"
         self.own_draw = Draw(self.data, seed)
         self.pipeline = Pipeline(out, ENVIRONMENT)
 
+    @property
+    def base_title(self) -> str:
+        """What the base model is."""
+        return f"{self.model_path}, fine-tuned briefly" if self.model_path else self.model.title
+
     def run_stages(self, stages: Sequence[Stage]) -> None:
         """Run the stages with a scorer beside them."""
-        databases = self.task / "databases"
+        config, databases = scorer_config(self.model.experiment), self.task / "databases"
         databases.mkdir(parents=True, exist_ok=True)
-        with temporary_scorer(SCORER_CONFIG, databases, self.out / "logs" / "scorer.log") as address:
+        with temporary_scorer(config, databases, self.out / "logs" / "scorer.log") as address:
             # Not part of a stage's settings: the port changes every time.
             self.pipeline.environment["DPH_SCORER"] = address
             self.pipeline.run(stages, at_once=self.at_once)
@@ -154,39 +172,43 @@ class Experiment:
 
     def prepare_model(self) -> list[Stage]:
         """The task, the base model and its samples."""
-        sizes = (f"--train={TRAIN_PROMPTS}", f"--eval={EVAL_PROMPTS}", f"--eval-in-domain={self.in_domain}")
+        made, source = self.model, [f"--model={self.model_path}"] if self.model_path else []
+        sizes = (f"--train={made.train}", f"--eval={made.out_of_domain}", f"--eval-in-domain={self.in_domain}")
         task = Stage(
             "task",
-            "Task: databases and questions",
-            _python("rl.demo.task", f"--out={self.task}", *sizes),
+            "Task: questions and their answers",
+            _python(made.task, f"--out={self.task}", *sizes),
             seconds=3,
             outputs=[self.task / "sft.parquet"],
         )
+        folders = (f"--task={self.task}", f"--out={self.base}")
         model = Stage(
             "model",
-            "Base model, from scratch",
-            _python("rl.demo.base_model", f"--task={self.task}", f"--out={self.model}", f"--seed={self.base_seed}"),
-            seconds=70,
-            outputs=[self.model],
+            self.base_title,
+            _python(made.base, *folders, f"--seed={self.base_seed}", *source),
+            seconds=made.base_seconds,
+            environment={"OMP_NUM_THREADS": str(self.threads)},
+            outputs=[self.base],
             needs=["task"],
         )
+        samples = made.train * SAMPLES_PER_PROMPT
         presample = self.launch(
             "presample",
             "Pre-sampling",
             "offline_sampling",
             [f"presample.n={SAMPLES_PER_PROMPT}", f"launch.seed={self.seed}"],
             ranks=self.replicas,
-            seconds=25,
+            seconds=10 + made.sample_seconds * samples,
             outputs=[self._presampled.parent],
-            total=TRAIN_PROMPTS * SAMPLES_PER_PROMPT,
-            count=lambda: _samples([self._presampled], TRAIN_PROMPTS * SAMPLES_PER_PROMPT),
+            total=samples,
+            count=lambda: _samples([self._presampled], samples),
             needs=["model"],
         )
         return [task, model, presample]
 
     def prepare_data(self, names: Iterable[str], draw: Draw) -> list[Stage]:
         """The split and the stores that the methods of these names need."""
-        split = self._split(draw, "split", "Split into D_exp and D_pef", draw.folder, f"--threshold={THRESHOLD}")
+        split = self._split(draw, "split", "Split into D_exp and D_pef", draw.folder)
         stages = [split, self._store(draw, "store", [])]
         if "zero_success" in names:
             options = ("--threshold=1", "--keep-zero")
@@ -198,7 +220,8 @@ class Experiment:
     def _split(self, draw: Draw, name: str, title: str, folder: Path, *options: str) -> Stage:
         """Split the training prompts by their samples into two files of the folder."""
         files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
-        command = _python("rl.cli", "split", *files, *options, f"--n={SAMPLES_PER_PROMPT}")
+        experiment = (f"--experiment={self.model.experiment}", f"--n={SAMPLES_PER_PROMPT}")
+        command = _python("rl.cli", "split", *files, *experiment, *options)
         parts = [folder / CORRECT_NAME, folder / WRONG_NAME]
         return Stage(name + draw.suffix, title + draw.of_seed, command, seconds=2, outputs=parts, needs=["presample"])
 
@@ -233,12 +256,23 @@ class Experiment:
             words,
             environment=draw.environment,
             threads=self.threads,
-            seconds=50 + 3.0 * total,
+            seconds=50 + self.model.step_seconds * total,
             outputs=[run],
             total=total,
             count=lambda: _steps(run, total),
-            needs=[_needed(method, draw)],
+            needs=[self._needed(method, draw)],
         )
+
+    def _needed(self, method: Method, draw: Draw) -> str:
+        """The last stage that must be done before a method can train."""
+        if method.method == "zero_success":
+            return f"unsolved{draw.suffix}"
+        if method.store:
+            return f"store_{method.store}{draw.suffix}"
+        launch = settings(method.method, self.model.experiment).launch
+        # For math the baselines train on the two parts of the split, and the store moves prompts between them.
+        of_all = "explored" not in launch and launch.baseline_files == launch.train_files
+        return "model" if of_all else f"store{draw.suffix}"
 
     def launch(
         self,
@@ -264,8 +298,8 @@ class Experiment:
         from omegaconf import OmegaConf
 
         command = _python("rl.launch", method, *words, f"device={self.device}", f"trainer.n_gpus_per_node={ranks}")
-        variables = {"SETTINGS": EXPERIMENT, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
-        decides = OmegaConf.to_container(settings(method), resolve=False)
+        variables = {"SETTINGS": self.model.experiment, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
+        decides = OmegaConf.to_container(settings(method, self.model.experiment), resolve=False)
         return Stage(name, title, command, environment=variables | (environment or {}), settings=decides, **more)
 
     def checkpoint(self, run: str, steps: int | None = None) -> Path:
@@ -274,7 +308,7 @@ class Experiment:
 
     def evaluate_base(self) -> Stage:
         """Two draws of the base: the second one is the noise floor."""
-        return self._evaluate("base", "Evaluation of the base model, twice", self.model, "model", draws=2)
+        return self._evaluate("base", "Evaluation of the base model, twice", self.base, "model", draws=2)
 
     def evaluate(self, name: str, label: str, *, run: str | None = None, steps: int | None = None) -> Stage:
         """Samples `name` of a checkpoint of a training run, by default of the same name."""
@@ -284,7 +318,7 @@ class Experiment:
     def _evaluate(self, name: str, title: str, model: Path, need: str, draws: int = 1) -> Stage:
         """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
-        folder, config = self.out / "eval" / name, settings("offline_sampling")
+        folder, config = self.out / "eval" / name, settings("offline_sampling", self.model.experiment)
         command = _python(
             *("verl.dph.evaluate", f"device={self.device}", f"trainer.n_gpus_per_node={self.replicas}"),
             f"evaluate.models={_mapping({name: model})}",
@@ -298,13 +332,13 @@ class Experiment:
             f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
             f"actor_rollout_ref.rollout.seed={self.seed + 100}",
         )
-        total = (draws * EVAL_SAMPLES + 1) * (self.in_domain + EVAL_PROMPTS)
+        total = (draws * EVAL_SAMPLES + 1) * (self.in_domain + self.model.out_of_domain)
         return Stage(
             f"evaluate_{name}",
             title,
             command,
-            environment={"VERL_PLATFORM": "cpu"} if self.device == "cpu" else {},
-            seconds=15 + 15 * draws,
+            environment={"VERL_PLATFORM": "cpu"} if self.device.startswith("cpu") else {},
+            seconds=15 + self.model.sample_seconds * total,
             outputs=[folder],
             total=total,
             count=lambda: _samples(folder.rglob("*.jsonl"), total),
@@ -318,11 +352,15 @@ class Experiment:
             content: further keys.
         """
         from rl.evaluation.spec import specification
+        from rl.metrics.styles import BY_OPENING
 
         entries = {name: {"splits": _sample_files(name)} for name in ("base", "base_again")} | dict(entries)
         asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
         groups = [GROUPED_BY, "family"]
-        return specification({"methods": entries, "questions": asked, "groups": groups, **content}, self.out)
+        found = {"methods": entries, "questions": asked, "groups": groups, **content}
+        if self.model.styles:
+            found |= {"styles": list(self.model.styles), "styles_by": BY_OPENING}
+        return specification(found, self.out)
 
     def entry(self, method: Method, run: str, samples: str | None = None) -> dict:
         """A training run in a report's specification.
@@ -333,26 +371,19 @@ class Experiment:
         return method.description() | {"splits": _sample_files(samples or run), "training_log": f"runs/{run}/metrics"}
 
     def stated_settings(self) -> dict[str, Any]:
-        """The settings that demo.yaml states, by name."""
+        """The settings that the experiment's file and the demo's own state, by name."""
         from omegaconf import OmegaConf
 
-        config = OmegaConf.merge(settings("js_kl"), {"trainer": {"device": self.device.partition("_")[0]}})
-        names = [name for name, _ in flat(methods.experiment(EXPERIMENT).content) if "." in name]
+        experiment = self.model.experiment
+        config = OmegaConf.merge(settings("js_kl", experiment), {"trainer": {"device": self.device.partition("_")[0]}})
+        files = (methods.experiment(experiment), methods.experiment_part("demo"))
+        names = dict.fromkeys(name for file in files for name, _ in flat(file.content) if "." in name)
         found = {name: OmegaConf.select(config, name) for name in names}
         return {
             name: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
             for name, value in found.items()
             if not name.startswith("launch.")
         }
-
-
-def _needed(method: Method, draw: Draw) -> str:
-    """The last stage that must be done before a method can train."""
-    if method.method == "zero_success":
-        return f"unsolved{draw.suffix}"
-    if "explored" not in methods.methods()[method.method].launch:
-        return "model"
-    return (f"store_{method.store}" if method.store else "store") + draw.suffix
 
 
 def _sample_files(name: str) -> dict[str, dict[str, str]]:

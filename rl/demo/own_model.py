@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.base_model import SftSettings, Shape, tokenized, train_model
-from rl.demo.tokenizer import build_tokenizer, question_line
+from rl.demo.tokenizer import build_tokenizer, question_line, response_text
 
 
 def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int, int]:
@@ -36,7 +36,8 @@ def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int
     for number, (question, gold) in enumerate(pairs):
         other = next(sql for _, sql in [*pairs[number + 1 :], *pairs] if sql != gold)
         prompt = [{"role": "user", "content": question}]
-        examples.append(tokenized(tokenizer, prompt, [gold, other] if number % 2 else [gold]))
+        solutions = [gold, other] if number % 2 else [gold]
+        examples.append(tokenized(tokenizer, prompt, map(response_text, solutions)))
     longest_prompt = max(len(example.prompt) for example in examples)
     longest_response = max(len(ids) for example in examples for ids in example.solutions)
     positions = max(Shape.max_position_embeddings, 2 * (longest_prompt + longest_response))

@@ -1,10 +1,11 @@
-"""Run the whole pipeline on a tiny model, on two cores or a GPU.
+"""Run the whole pipeline on a small model, on two cores or a GPU.
 
     python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
+    python -m rl.demo.run --model smollm2
 
 It makes the task and the base model, pre-samples, splits, stores reference log-probs, trains every method with verl,
 and evaluates them (OUT/report.json and OUT/report.html). It starts the launch scripts' programs with the settings of
-verl/dph/config/experiment/demo.yaml. To resume, run the same command again: it skips finished stages.
+the model's experiment (rl/demo/models.py). To resume, run the same command again: it skips finished stages.
 """
 
 import argparse
@@ -23,27 +24,13 @@ from rl.demo.experiment import (
     EVAL_SAMPLES,
     SAMPLES_PER_PROMPT,
     SPLITS,
-    THRESHOLD,
-    TRAIN_PROMPTS,
     Experiment,
     ignore_variables,
+    settings,
 )
 from rl.demo.methods import METHODS, method_names
+from rl.demo.models import MODELS, TINY, DemoModel
 from rl.demo.stages import Stage
-
-SUMMARY = (
-    "A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in domain) "
-    "and two that training never sees (out of domain). Half of the questions are ambiguous, in fine-tuning, training "
-    "and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which. The "
-    "model was pre-sampled {k} times on {prompts} prompts; those with at least {threshold} correct responses, answered "
-    "correctly once more, are rehearsed (D_pef), the others explored (D_exp). Every method then trained {steps} steps "
-    "of 16 prompts x 16 samples with verl, on rewards from executed queries."
-)
-CAVEATS = (
-    "One seed and one base model: differences of a few points between methods change with the seed (docs/study).",
-    "A gain over GRPO may come from clip-higher and from training on hard prompts alone: compare with dapo_exp "
-    "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
-)
 
 
 class Demo(Experiment):
@@ -54,12 +41,22 @@ class Demo(Experiment):
         methods: names of METHODS.
         steps: training steps per method.
         seed: the seed of sampling, data order and training.
-        device: one of DEVICES.
+        device: one of DEVICES, by default the model's.
+        model: one of MODELS.
+        model_path: a pretrained model in place of the model's own.
     """
 
-    def __init__(self, out: Path, methods: list[str], steps: int, seed: int, device: str = "cpu"):
-        # Two programs keep two cores busy, but only one can use a GPU.
-        super().__init__(out, steps, seed, device=device, at_once=2 if device == "cpu" else 1)
+    def __init__(
+        self,
+        out: Path,
+        methods: list[str],
+        steps: int,
+        seed: int,
+        device: str | None = None,
+        model: DemoModel = TINY,
+        model_path: str | None = None,
+    ):
+        super().__init__(out, steps, seed, device=device, model=model, model_path=model_path)
         self.methods = methods
 
     def stages(self) -> list[Stage]:
@@ -72,6 +69,8 @@ class Demo(Experiment):
         """The arguments of `dph` that run the demo with these methods in this folder."""
         options = {"--out": os.path.relpath(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
         options |= {"--seed": str(self.seed), "--device": self.device}
+        if self.model is not TINY:
+            options["--model"] = next(name for name, model in MODELS.items() if model is self.model)
         return f"demo {shlex.join(word for option in options.items() for word in option)}"
 
     def run(self) -> list[str]:
@@ -80,18 +79,28 @@ class Demo(Experiment):
 
         self.run_stages(self.stages())
         sys.stderr.write("Comparing the methods\n")
-        return failed_checks(self._report())
+        report = self._report()
+        return failed_checks(report) if self.model.has_checks else []
 
     def _report(self) -> dict:
         from rl.evaluation.report.write import write_report
 
+        config = settings("js_kl", self.model.experiment)
         etas = {f"eta of {METHODS[name].label}": METHODS[name].eta for name in self.methods if METHODS[name].family}
         spec = self.spec(
             {name: self.entry(METHODS[name], name) for name in self.methods},
             title="DPH-RL demo",
-            summary=SUMMARY.format(k=SAMPLES_PER_PROMPT, prompts=TRAIN_PROMPTS, threshold=THRESHOLD, steps=self.steps),
+            summary=self.model.summary.format(
+                title=self.base_title,
+                k=SAMPLES_PER_PROMPT,
+                train=self.model.train,
+                threshold=config.launch.near_perfect,
+                steps=self.steps,
+                prompts=config.data.train_batch_size,
+                n=config.actor_rollout_ref.rollout.n,
+            ),
             commands=[f"dph {self.command(self.methods)}"],
-            caveats=list(CAVEATS),
+            caveats=list(self.model.caveats),
             settings=self.stated_settings()
             | {"device": self.device, "seed": self.seed, "trainer.total_training_steps": self.steps}
             | etas,
@@ -104,14 +113,17 @@ class Demo(Experiment):
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. The exit code is 1 if a check of claims.failed_checks fails, 2 after a user error."""
     options = parser().parse_args(arguments)
+    model = MODELS[options.model]
     exit_on_sigterm()
+    model_path = os.environ.get("MODEL_PATH") if model.pretrained else None
     ignore_variables()
     with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
-        if options.steps < 1:
-            raise UserError(f"--steps is {options.steps}; it must be at least 1.")
+        steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
+        if steps < 1:
+            raise UserError(f"--steps is {steps}; it must be at least 1.")
         started = time.monotonic()
-        demo = Demo(options.out.resolve(), methods, options.steps, options.seed, options.device)
+        demo = Demo(out.resolve(), methods, steps, options.seed, options.device, model, model_path)
         failures = demo.run()
     _print_summary(demo, failures, time.monotonic() - started)
     for failure in failures:
@@ -122,12 +134,18 @@ def main(arguments: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--out", type=Path, default=Path("outputs/demo"), help="output folder (default: %(default)s)")
+    models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
+    defaults = {key: " or ".join(str(getattr(model, key)) for model in MODELS.values()) for key in ("folder", "steps")}
+    add("--model", choices=MODELS, default="tiny", help=f"{models} (default: %(default)s)")
+    add("--out", type=Path, help=f"output folder (default: {defaults['folder']})")
     add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
-    add("--steps", type=int, default=60, help="training steps of each method (default: %(default)s)")
+    add("--steps", type=int, help=f"training steps of each method (default: {defaults['steps']})")
     add("--seed", type=int, default=1, help="seed of sampling, data order and training (default: %(default)s)")
     add(
-        "--device", choices=DEVICES, default="cpu", help="cuda: GPUs with vLLM; cuda_hf: without (default: %(default)s)"
+        "--device",
+        choices=DEVICES,
+        help="cuda: GPUs with vLLM; cuda_hf: without; cpu_bf16: smollm2's default where the CPU multiplies in bfloat16 "
+        "(default: cpu)",
     )
     return parser
 
@@ -141,7 +159,8 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     following = next_commands(demo, os.path.relpath(Path(sys.executable).with_name("dph")))
     sys.stdout.write(f"\n{results_tables(report)}\n{as_text(comparisons_table(report))}\n")
-    sys.stdout.write(("" if failures else checks_passed(report)) + f"{seconds / 60:.1f} minutes{memory}.\n")
+    passed = checks_passed(report) if demo.model.has_checks and not failures else ""
+    sys.stdout.write(f"{passed}{seconds / 60:.1f} minutes{memory}.\n")
     sys.stdout.write(f"Report: {os.path.relpath(demo.out / 'report.html')}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
 
@@ -187,7 +206,9 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
     if more := [name for name in ("dapo_exp", "dph_f") if name not in demo.methods]:
         found[f"{dph} {demo.command([*demo.methods, *more])}"] = "train these too"
-    return found | {f"{dph} study": "compare more methods with ten seeds (hours)"}
+    if demo.model is TINY:
+        found[f"{dph} study"] = "compare more methods with ten seeds (hours)"
+    return found
 
 
 if __name__ == "__main__":

@@ -8,21 +8,14 @@ neither within a file nor across files. DIR/expert.jsonl has a response from els
 gold query, always in the same style (data.sft_responses).
 """
 
-import argparse
 import json
 import random
 import sqlite3
-import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rl.common.atomic_write import replacing, write_text
-from rl.common.cli import user_errors_exit
-from rl.common.errors import UserError
 from rl.data.prepare.prompt_template import sql_prompt
 from rl.data.prepare.schema import read_schema
 from rl.demo.questions import (
@@ -41,44 +34,32 @@ from rl.demo.questions import (
     fill_database,
     solve,
 )
+from rl.demo.task_files import FIRST_IDS, TaskSettings, draw_distinct, run, write_rows
 from rl.demo.tokenizer import response_text
 
 EXAMPLE_VALUES = 2  # per column, in the prompt
 GOLD_STYLE = "IN"
 # If nearly every parent matches, half of a question's conditions are enough to solve it.
 MOST_ROWS = int(0.8 * PARENT_ROWS)
-DRAWS_PER_QUESTION = 50
-
-
-@dataclass(frozen=True)
-class TaskSettings:
-    """The number of questions per file, and the seed."""
-
-    seed: int = 0
-    train: int = 384
-    eval: int = 96
-    eval_in_domain: int | None = None  # as many as out of domain
-    sft: int = 6000
 
 
 @dataclass(frozen=True)
 class Split:
-    """One file of questions. The ids of its rows count up from `first_id`, so no file's size changes another's ids."""
+    """One file of questions."""
 
     name: str
     schemas: tuple[Schema, ...]
     mix: Mix
     size: int
-    first_id: int
 
 
 def splits(settings: TaskSettings) -> tuple[Split, ...]:
     """The files in drawing order; a later file excludes the questions of earlier ones."""
     return (
-        Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval_in_domain or settings.eval, first_id=1_000_000),
-        Split("test_out_of_domain", OUT_OF_DOMAIN, RL_MIX, settings.eval, first_id=2_000_000),
-        Split("train", IN_DOMAIN, RL_MIX, settings.train, first_id=0),
-        Split("sft", SCHEMAS, SFT_MIX, settings.sft, first_id=3_000_000),
+        Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval_in_domain or settings.eval),
+        Split("test_out_of_domain", OUT_OF_DOMAIN, RL_MIX, settings.eval),
+        Split("train", IN_DOMAIN, RL_MIX, settings.train),
+        Split("sft", SCHEMAS, SFT_MIX, settings.sft),
     )
 
 
@@ -121,23 +102,13 @@ def draw_questions(
     Raises:
         UserError: the size is below 1, or the templates do not give so many questions.
     """
-    rng = random.Random(f"{seed}/questions/{split.name}")
-    texts, questions = set(excluded), []
-    for _ in range(DRAWS_PER_QUESTION * split.size):
+
+    def draw(rng: random.Random) -> Question | None:
         question = draw_question(rng, split.schemas, split.mix)
-        if question.text in texts:
-            continue
         rows = set(connections[question.schema.name].execute(solve(question, GOLD_STYLE)))
-        if not 0 < len(rows) <= MOST_ROWS:
-            continue
-        texts.add(question.text)
-        questions.append(question)
-        if len(questions) == split.size:
-            return questions
-    raise UserError(
-        f"{split.name} cannot have {split.size} questions: {max(0, DRAWS_PER_QUESTION * split.size)} draws gave "
-        f"{len(questions)} distinct ones; ask for 1 or more, and fewer than these."
-    )
+        return question if 0 < len(rows) <= MOST_ROWS else None
+
+    return draw_distinct(split.name, split.size, seed, draw, excluded)
 
 
 def _write_split(folder: Path, split: Split, questions: list[Question], definitions: dict[str, str]) -> None:
@@ -152,8 +123,7 @@ def _write_split(folder: Path, split: Split, questions: list[Question], definiti
             for row, response in zip(rows, responses, strict=True)
         ]
         write_text(folder / "expert.jsonl", "\n".join(lines) + "\n")
-    with replacing(folder / f"{split.name}.parquet") as temporary:
-        pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
+    write_rows(folder, split.name, rows)
 
 
 def _row(question: Question, split: Split, index: int, definitions: str) -> dict:
@@ -168,7 +138,7 @@ def _row(question: Question, split: Split, index: int, definitions: str) -> dict
                 "cmp_method": "bird",
             },
         },
-        "id": split.first_id + index,
+        "id": FIRST_IDS[split.name] + index,
         "extra_info": {
             "index": index,
             "split": split.name,
@@ -180,18 +150,7 @@ def _row(question: Question, split: Split, index: int, definitions: str) -> dict
 
 
 def main() -> None:
-    default = TaskSettings()
-    parser = argparse.ArgumentParser(prog="python -m rl.demo.task", description="Write the demo's task.")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the task")
-    parser.add_argument("--seed", type=int, default=default.seed, help="default %(default)s")
-    parser.add_argument("--train", type=int, default=default.train, help="training questions, default %(default)s")
-    parser.add_argument("--eval", type=int, default=default.eval, help="questions per test file, default %(default)s")
-    parser.add_argument("--eval-in-domain", type=int, help="questions in domain, default as many as --eval")
-    arguments = parser.parse_args()
-    with user_errors_exit():
-        sizes = {"train": arguments.train, "eval": arguments.eval, "eval_in_domain": arguments.eval_in_domain}
-        make_task(arguments.out, TaskSettings(seed=arguments.seed, **sizes))
-        sys.stdout.write(f"Wrote the demo's task to {arguments.out}.\n")
+    run("rl.demo.task", "Write the demo's task.", TaskSettings(), make_task)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from rl.common.outcomes import CORRECT_TOLERANCE
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.pass_at_k import k_values
-from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE, OTHERS
+from rl.metrics.styles import BY_OPENING, BY_PREFIX, BY_STRUCTURE, OTHERS
 
 SHARE, NUMBER, NATS = "share", "number", "nats"
 # Where a measure is used: in the page's main table, its table of answers and lengths, the paired tests (and tables.md),
@@ -152,6 +152,8 @@ _STYLES = {
     BY_STRUCTURE: "A style is the structure of the SQL: of {names}, the first that fits in the order CTE (WITH), AGG "
     "(an aggregate of a condition), EXISTS (or a subquery in a comparison), IN (with a subquery), JOIN; anything else "
     "is '{others}' and counts as one more style.",
+    BY_OPENING: "A style is the response's first word, one of {names}; anything else is '{others}' and counts as one "
+    "more style.",
 }
 
 

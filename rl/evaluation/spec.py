@@ -107,7 +107,7 @@ class ReportSpec(_Entry):
     methods: dict[str, MethodSpec]
     styles: list[str] = list(KNOWN_STYLES)  # none: a task without styles
     # If it is left out: the prefix if the base's SQL has one, else the structure.
-    styles_by: Literal["prefix", "structure"] | None = None
+    styles_by: Literal["prefix", "structure", "opening"] | None = None
     questions: dict[str, RelativePaths] = {}  # by split, the data files with its questions
     groups: list[str] = []  # keys of the questions' extra_info (analysis/questions.py)
     solved_in: PositiveInt = SOLVED_IN

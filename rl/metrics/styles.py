@@ -7,9 +7,10 @@ import numpy as np
 
 KNOWN_STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 OTHERS = "Others"
-# What a style is read from: the leading comment of the SQL, as in the paper, or its structure.
-BY_PREFIX, BY_STRUCTURE = "prefix", "structure"
+# What a style is read from: the SQL's leading comment, as in the paper, its structure, or the response's first word.
+BY_PREFIX, BY_STRUCTURE, BY_OPENING = "prefix", "structure", "opening"
 
+_FIRST_WORD = re.compile(r"\W*(\w+)")
 _LEADING_COMMENT = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 
 
@@ -22,13 +23,17 @@ def style_of(pred: str | None, known: tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 and names[0] in known else OTHERS
 
 
-def styled(pred: str | None, known: tuple[str, ...], styles_by: str) -> str:
-    """One of `known`, or OTHERS, by the leading comment (style_of) or by the syntax tree (structure_of)."""
+def styled(text: str | None, known: tuple[str, ...], styles_by: str) -> str:
+    """One of `known`, or OTHERS: of SQL by the leading comment (style_of) or by the syntax tree (structure_of), of a
+    whole response by its first word."""
     if styles_by == BY_PREFIX:
-        return style_of(pred, known)
+        return style_of(text, known)
+    if styles_by == BY_OPENING:
+        first = _FIRST_WORD.match(text or "")
+        return first[1] if first and first[1] in known else OTHERS
     from rl.metrics.sql_structure import structure_of  # sqlglot loads slowly
 
-    structure = structure_of(pred)
+    structure = structure_of(text)
     return structure if structure in known else OTHERS
 
 

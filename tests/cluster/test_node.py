@@ -12,10 +12,16 @@ from rl.cluster.node_agent import NodeAgent, environment, told_to_end
 from rl.cluster.scorer import ScorerServer, _own_port, is_healthy
 from rl.cluster.settings import parse
 from rl.common.errors import UserError
+from rl.configuration.methods import files
 from tests.cluster.conftest import address
 
 # A command that runs until it is ended.
 FOR_EVER = ("sleep", "1000000")
+
+
+@pytest.mark.parametrize("device", files("device"))
+def test_every_device_may_be_of_several_nodes(device):
+    assert parse([f"--device={device}", "--", "true"]).device == device
 
 
 def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):

@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from rl.common.errors import UserError
 from rl.demo.base_model import IGNORED, SftSettings, Shape, build_model, collate, fine_tune, make_model, tokenized
-from rl.demo.tokenizer import build_tokenizer
+from rl.demo.tokenizer import build_tokenizer, response_text
 
 SHAPE = Shape(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=1)
 SFT = SftSettings(steps=3, batch_size=4, warmup_steps=1)
@@ -16,7 +16,7 @@ SFT = SftSettings(steps=3, batch_size=4, warmup_steps=1)
 def test_a_few_steps_lower_the_loss(small_task):
     tokenizer = build_tokenizer()
     rows = pq.read_table(small_task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
-    examples = [tokenized(tokenizer, **row) for row in rows]
+    examples = [tokenized(tokenizer, row["prompt"], map(response_text, row["solutions"])) for row in rows]
     assert tokenizer.convert_ids_to_tokens(examples[0].prompt)[-1] == tokenizer.bos_token
     assert len(examples[0].solutions) == 5
     for ids in examples[0].solutions:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rl.configuration.run import Run, run_of
-from rl.demo import experiment, run
+from rl.demo import experiment, models, run
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_files_settings_decide_whether_a_stage_is_done(monkeypatch, tmp_path
     changed = experiment.settings("grpo").copy()
     changed.actor_rollout_ref.actor.optim.lr = 1.0
     assert hash_of() == before
-    monkeypatch.setattr(experiment, "settings", lambda method: changed)
+    monkeypatch.setattr(experiment, "settings", lambda method, experiment: changed)
     assert hash_of() != before
 
 
@@ -102,3 +102,32 @@ def test_two_programs_run_at_once_on_a_cpu_and_one_on_a_gpu(monkeypatch, tmp_pat
         "evaluate_dph_js": ["train_dph_js"],
         "evaluate_base": ["model"],
     }
+
+
+@pytest.mark.parametrize(("bf16", "device"), [(True, "cpu_bf16"), (False, "cpu")])
+def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, monkeypatch, tmp_path):
+    monkeypatch.setattr(models, "has_bf16", lambda: bf16)
+    demo = run.Demo(tmp_path, ["grpo", "dph_js"], steps=2, seed=1, model=models.SMOLLM2, model_path="/models/mine")
+    stages = {stage.name: stage for stage in demo.stages()}
+    assert demo.at_once == 1 and stages["train_grpo"].environment["OMP_NUM_THREADS"] == "2"
+    assert stages["model"].command[-1] == "--model=/models/mine"
+    assert "--experiment=smollm2_math" in stages["split"].command
+    # GRPO trains on both parts of the split, between which the store moves prompts.
+    assert {name: stages[name].needs for name in ("train_grpo", "train_dph_js")} == {
+        "train_grpo": ["store"],
+        "train_dph_js": ["store"],
+    }
+    found = composed(stages["train_grpo"], monkeypatch)
+    computed = "bf16" if bf16 else "fp32"
+    expected = {
+        "data.train_files": [str(tmp_path / "data" / f"train_{part}.parquet") for part in ("wrong", "correct")],
+        "data.train_batch_size": 8,
+        "actor_rollout_ref.model.path": str(tmp_path / "model"),
+        "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype": computed,
+        "actor_rollout_ref.rollout.dtype": "bfloat16" if bf16 else "float32",
+        "trainer.device": "cpu",
+    }
+    assert found.device == device and {key: found.values[key] for key in expected} == expected
+    assert str(experiment.scorer_config(demo.model.experiment)).endswith("rl/scorer/math.yaml")
+    spec = demo.spec({}, title="t", summary="s")
+    assert (spec.styles, spec.styles_by) == (["Compute", "First", "Let"], "opening")

@@ -11,7 +11,7 @@ import pytest
 
 from rl.cluster.scorer import temporary_scorer
 from rl.demo.base_model import SftSettings, make_model
-from rl.demo.experiment import SCORER_CONFIG
+from rl.demo.experiment import scorer_config
 from rl.demo.task import TaskSettings, make_task
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -113,7 +113,7 @@ def project(tmp_path_factory):
     project = Project(tmp_path_factory.mktemp("project"))
     make_task(project.task, TaskSettings(train=40, eval=6, sft=3000))
     make_model(project.task, project.model, SftSettings(steps=300))
-    with temporary_scorer(SCORER_CONFIG, project.task / "databases", project.folder / "scorer.log") as address:
+    with temporary_scorer(scorer_config(), project.task / "databases", project.folder / "scorer.log") as address:
         project.environment["DPH_SCORER"] = address
         yield project
 

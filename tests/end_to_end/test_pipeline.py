@@ -18,7 +18,7 @@ from rl.cluster.scorer import temporary_scorer
 from rl.common.fingerprint import file_sha256, model_hash
 from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
-from rl.demo.experiment import SCORER_CONFIG
+from rl.demo.experiment import scorer_config
 from tests.end_to_end.conftest import WRITES, newest_checkpoint
 from verl.dph.pef.store import Store
 from verl.dph.pef.verify import Tolerance
@@ -226,7 +226,7 @@ def of_project(process, project) -> bool:
 @pytest.mark.slow
 def test_a_scorer_that_dies_stops_training_with_a_sentence(stored):
     """Rewards that cannot be had are never 0: the run ends, and leaves nothing running."""
-    with temporary_scorer(SCORER_CONFIG, stored.task / "databases", stored.folder / "dying.log") as address:
+    with temporary_scorer(scorer_config(), stored.task / "databases", stored.folder / "dying.log") as address:
         retries = "reward.custom_reward_function.reward_kwargs.retries=1"
         training, output = stored.train_until(2, "grpo", "dies", retries, DPH_SCORER=address)
     output += training.communicate(timeout=200)[0]

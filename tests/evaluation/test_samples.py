@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,6 +41,18 @@ def write(tmp_path):
         return tmp_path / name
 
     return write
+
+
+def test_a_response_that_is_not_sql_has_the_style_of_its_first_word(write):
+    outputs = ["First, 3 times 8 is 24.", " Let x be the number.", "**Let** x be", "letting x", "3*8=24", ""]
+    records = [
+        replace(record(4, n, acc=1, pred="24"), output=output, data_source="math") for n, output in enumerate(outputs)
+    ]
+    samples = read_sample_set(write(records, n=6, rows=1), ("First", "Let"), "opening")
+    np.testing.assert_array_equal(samples.style, [[0, 1, 1, 2, 2, 2]])
+    assert samples.style_names == ("First", "Let", "Others") and samples.unparsed is None
+    # By another rule only SQL has styles.
+    assert read_sample_set(samples.path, ("First", "Let")).style_names == ()
 
 
 def test_reads_in_any_order(write):

@@ -54,6 +54,22 @@ def altered_weights(path) -> bytes:
     return save({name: torch.randn_like(weight) * 0.3 for name, weight in model.named_parameters()})
 
 
+@pytest.mark.parametrize(("variable", "threads"), [("2", 2), (None, 1)])
+def test_it_computes_with_the_threads_of_its_environment(variable, threads, serve, monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+
+    async def use(server):
+        return torch.get_num_threads()
+
+    try:
+        assert serve(use) == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_seed_fixes_the_answer_whatever_else_is_asked(serve):
     async def alone(server):
         return [(await ask(server, seed=seed)).token_ids for seed in (1, 2)]

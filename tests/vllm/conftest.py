@@ -18,9 +18,9 @@ from rl.cluster.scorer import temporary_scorer
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.processes import end_process_tree
 from rl.demo.base_model import Shape, build_model, tokenized
-from rl.demo.experiment import SCORER_CONFIG
+from rl.demo.experiment import scorer_config
 from rl.demo.task import TaskSettings, make_task
-from rl.demo.tokenizer import build_tokenizer
+from rl.demo.tokenizer import build_tokenizer, response_text
 from verl.dph.pef.store import Row, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ def store(task, random_model) -> Path:
     model = LlamaForCausalLM.from_pretrained(random_model)
     tokenizer, rows = build_tokenizer(), []
     for row in pq.read_table(task / "sft.parquet", columns=["id", "prompt", "solutions"]).to_pylist():
-        row_id, example = row["id"], tokenized(tokenizer, row["prompt"], row["solutions"])
+        row_id, example = row["id"], tokenized(tokenizer, row["prompt"], map(response_text, row["solutions"]))
         prompt, response = torch.tensor(example.prompt), torch.tensor(example.solutions[0])
         with torch.no_grad():
             logits = model(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
@@ -69,7 +69,7 @@ def store(task, random_model) -> Path:
 def metrics(task, random_model, store) -> list[dict[str, float]]:
     """The metrics of each step of DPH-F: its gradient on D_pef is never zero, whatever the rewards are."""
     runs = task.parent / "runs"
-    with temporary_scorer(SCORER_CONFIG, task / "databases", task.parent / "scorer.log") as address:
+    with temporary_scorer(scorer_config(), task / "databases", task.parent / "scorer.log") as address:
         settings = {
             "VERBOSE": "1",
             "DEVICE": "cpu",

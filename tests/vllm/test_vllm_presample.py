@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, LlamaForCausalLM
 from rl.cluster.scorer import temporary_scorer
 from rl.data.sample_file import read_metadata, read_samples
 from rl.data.sample_summary import summarize
-from rl.demo.experiment import SCORER_CONFIG
+from rl.demo.experiment import scorer_config
 
 N, PROMPTS, MAX_RESPONSE = 4, 4, 48
 
@@ -19,7 +19,7 @@ N, PROMPTS, MAX_RESPONSE = 4, 4, 48
 @pytest.fixture(scope="module")
 def samples(task, random_model):
     path = task.parent / "generate_data" / "0.jsonl"
-    with temporary_scorer(SCORER_CONFIG, task / "databases", task.parent / "scorer.log") as address:
+    with temporary_scorer(scorer_config(), task / "databases", task.parent / "scorer.log") as address:
         settings = {
             "device": "cpu_vllm",
             "actor_rollout_ref.model.path": random_model,

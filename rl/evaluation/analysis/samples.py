@@ -18,7 +18,7 @@ from rl.data.questions import answer_kind
 from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, read_samples
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.distinct_n import distinct_n
-from rl.metrics.styles import BY_PREFIX, OTHERS, announces_styles, styled
+from rl.metrics.styles import BY_OPENING, BY_PREFIX, OTHERS, announces_styles, styled
 
 T = TypeVar("T")
 # {(id of the prompt, sha256 of the query): digest of the query's result, or None if it returned none}
@@ -104,7 +104,7 @@ def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFI
 
     Args:
         path: JSONL of sample records.
-        styles: the known styles; empty for a task without styles. Only SQL has styles.
+        styles: the known styles; empty for a task without styles. Other responses than SQL have styles BY_OPENING only.
         styles_by: what a style is read from (styles.styled).
 
     Raises:
@@ -127,7 +127,7 @@ def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFI
         ids=ids,
         correct=np.array(column("correct")),
         style=np.array(column("style")),
-        style_names=names if all_sql else (),
+        style_names=names if all_sql or styles_by == BY_OPENING else (),
         truncated=np.array(column("truncated")),
         gold_failures=int(np.sum(column("gold_failure"))),
         answer=np.array([answer_classes(row) for row in column("answer")]),
@@ -184,7 +184,8 @@ def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, 
 
 def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, stored: StoredResults) -> _Sample:
     kind, correct, pred = answer_kind(record.data_source), record.acc == 1, record.pred
-    sql = kind == "sql"
+    sql, opening = kind == "sql", styles_by == BY_OPENING
+    text = record.output if opening else pred
     unparsed = None
     if sql:
         from rl.metrics.sql_structure import canonical_sql  # sqlglot loads slowly
@@ -193,7 +194,7 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, stored
     shown = Response(pred and pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
     return _Sample(
         correct=correct,
-        style=names.index(styled(pred, names[:-1], styles_by)) if names and sql else 0,
+        style=names.index(styled(text, names[:-1], styles_by)) if names and (sql or opening) else 0,
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
         answer=answer_key(pred, record.outcome, kind),

