@@ -70,11 +70,21 @@ def test_report_json(run):
     judged = {f"higher {m} than GRPO" for m in ("greedy accuracy", "Pass@1", "Pass@8", "Pass@16", "keep rate")}
     for split in ("in_domain", "out_of_domain"):
         of_grpo = {p: v for (s, m, p), v in verdicts.items() if (s, m) == (split, "dph_f") and p.endswith("GRPO")}
-        assert of_grpo.keys() == judged and of_grpo["higher Pass@1 than GRPO"] == "not supported"
-        assert set(of_grpo.values()) <= {"not supported", "inconclusive"}
+        assert of_grpo.keys() == judged and of_grpo["higher Pass@1 than GRPO"] == "lower"
+        assert set(of_grpo.values()) <= {"lower", "inconclusive"}
     lines = as_text(comparisons_table(report)).splitlines()
     line = next(line for line in lines if "DPH-F: higher Pass@1 than GRPO" in line)
-    assert line.count(" not supported") == 2
+    assert line.count(" lower") == 2
+    measures = {(c["method"], c["predicate"]): c["measure"] for c in report["_claims"] if c["split"] == "in_domain"}
+    solved = {sample["id"] for sample in samples_of(run, "base") if sample["acc"] and sample["sample"] < 8}
+    right = {sample["id"] for sample in samples_of(run, "grpo") if sample["acc"]}
+    assert measures["dph_f", "higher Pass@1 than GRPO"] == f"difference paired by question, on {PROMPTS} questions"
+    assert measures["grpo", "higher keep rate than a second draw of the base"] == (
+        f"difference paired by question, on {len(solved)} questions that the base solved"
+    )
+    assert measures["grpo", "ends in one style"] == (
+        f"mean style entropy below 0.35, on {len(right)} questions with a correct answer"
+    )
     tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
     assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01
     assert ("in_domain", "grpo", "base_again", "keep_rate") in tests
@@ -97,11 +107,11 @@ def test_page(run):
     text = unescape(re.sub(r"<[^>]*>", " ", page))
     for expected in (
         "A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003", "3 simple questions",
-        "GRPO is right more often than the base, but ends in one style.",
-        "DPH-F keeps several styles, but is below GRPO in",
+        "GRPO answers in 1.0 forms of SQL, DPH-F in 3.",
+        "GRPO is right more often than the base",
     ):  # fmt: skip
         assert expected in text
-    assert '<b class="no">not supported</b>' in page and '<b class="yes">supported</b>' in page
+    assert '<b class="no">lower</b>' in page and '<b class="yes">supported</b>' in page
 
 
 def test_results_of_groups_of_questions(run):

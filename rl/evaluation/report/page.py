@@ -51,7 +51,7 @@ def render_page(
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,
         colours=COLOURS,
-        top=Headline(comparison, claims, tests, looks),
+        top=Headline(comparison, tests, looks),
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
         trade_offs=(found := trade_offs(comparison)),
