@@ -13,7 +13,13 @@ from rl.evaluation.spec import BASE
 from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
 from rl.metrics.pass_at_k import SOLVED_IN, k_values
 
-VERDICT_CLASSES = {SUPPORTED: "yes", LOWER: "no", NOT_SUPPORTED: "no", INCONCLUSIVE: "open", NOT_MEASURED: "none"}
+VERDICT_CLASSES = {
+    SUPPORTED: "yes",
+    LOWER: "lower",
+    NOT_SUPPORTED: "no",
+    INCONCLUSIVE: "open",
+    NOT_MEASURED: "none",
+}
 Summaries = Mapping[str, dict]  # {method: summary of a split or of a group of its questions}
 
 
@@ -118,15 +124,16 @@ def claims_table(split: str, claims: Iterable[dict], labels: Mapping[str, str]) 
     methods = list(dict.fromkeys(method for of_methods in rows.values() for method in of_methods))
     shown = []
     for predicate, of_methods in rows.items():
-        # The row says what was tested, or each cell if the methods differ in it.
-        measures = {claim["measure"] for claim in of_methods.values()}
-        note = measures.pop() if len(measures) == 1 else ""
-        cells = [_claim_cell(of_methods[name], not note) if name in of_methods else None for name in methods]
-        shown.append(Row(predicate, "", cells, note=note))
+        # The row says on how many questions it was tested, or each cell if the methods differ.
+        measured = [next(iter(of_methods.values()))["measure"]]
+        questions = {claim["questions"] for claim in of_methods.values()}
+        measured += questions if len(questions) == 1 else []
+        cells = [_claim_cell(of_methods[name], len(questions) > 1) if name in of_methods else None for name in methods]
+        shown.append(Row(predicate, "", cells, note=", ".join(filter(None, measured))))
     return Table("", split_name(split), plain_columns(*(labels[name] for name in methods)), shown, head="Claim")
 
 
-def _claim_cell(claim: dict, with_measure: bool) -> Cell:
+def _claim_cell(claim: dict, with_questions: bool) -> Cell:
     kind, verdict = VERDICT_CLASSES[claim["verdict"]], claim["verdict"]
     if claim["value"] is None:
         return Cell(verdict, note=NO_VALUE, kind=kind)
@@ -135,9 +142,10 @@ def _claim_cell(claim: dict, with_measure: bool) -> Cell:
         measured = Cell(value, low, high, digits=2)
     else:
         measured = Cell(100 * value, 100 * low, 100 * high, signed=True)
-    p = "" if claim["p_holm"] is None else f", p\N{NO-BREAK SPACE}{claim['p_holm']:.3f}"
-    tested = f"; {claim['measure']}" if with_measure else ""
-    return Cell(verdict, note=f"{measured.text} {measured.behind}{p}{tested}", kind=kind)
+    p = "" if claim["p_holm"] is None else f", p {claim['p_holm']:.3f}"
+    # A line breaks only before the number of questions.
+    found = f"{measured.text} {measured.behind}{p}".replace(" ", "\N{NO-BREAK SPACE}")
+    return Cell(verdict, note=f"{found}, {claim['questions']}" if with_questions else found, kind=kind)
 
 
 def comparisons_table(report: dict) -> Table:

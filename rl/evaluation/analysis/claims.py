@@ -41,7 +41,8 @@ class Claim:
 
     Attributes:
         predicate: the property in words.
-        measure: what was tested, and on how many questions.
+        measure: what was tested.
+        questions: on how many questions, in words; "" if it was not measured.
         unit: "share" (a paired difference of shares) or "nats".
         value: [value, low, high]; None if it was not measured.
         p_holm: of a difference.
@@ -51,6 +52,7 @@ class Claim:
     method: str
     predicate: str
     measure: str
+    questions: str
     unit: str
     value: Interval | None
     verdict: str
@@ -73,18 +75,17 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
         against = {BASE: "the base", BASE_AGAIN: "a second draw of the base"}.get(other, spec.short_names[other])
         if (other, metric) == (BASE, "keep_rate"):
             against = "the base in its later samples"
-        predicate, measure = f"higher {metric_name(metric)} than {against}", ""
-        if test:
-            solved = " that the base solved" if metric == "keep_rate" else ""
-            measure = f"difference paired by question, on {test.prompts} questions{solved}"
-        found.append(Claim(split, name, predicate, measure, "share", value, compared(value, p_holm), p_holm))
+        solved = " that the base solved" if metric == "keep_rate" else ""
+        questions = f"{test.prompts} questions{solved}" if test else ""
+        predicate, measure = f"higher {metric_name(metric)} than {against}", "paired difference"
+        found.append(Claim(split, name, predicate, measure, questions, "share", value, compared(value, p_holm), p_holm))
 
     def style_entropy(split: str, name: str, predicate: str, bound: float, above: bool) -> None:
         value = comparison.summaries[name][split]["style_entropy"]
-        questions = np.count_nonzero(~np.isnan(comparison.metrics[name][split]["style_entropy"]))
-        side = "above" if above else "below"
-        measure = f"mean style entropy {side} {bound}, on {questions} questions with a correct answer"
-        found.append(Claim(split, name, predicate, measure, "nats", value, verdict(value, bound, above)))
+        answered = np.count_nonzero(~np.isnan(comparison.metrics[name][split]["style_entropy"]))
+        measure = f"mean style entropy {'above' if above else 'below'} {bound}"
+        questions = f"{answered} questions with a correct answer"
+        found.append(Claim(split, name, predicate, measure, questions, "nats", value, verdict(value, bound, above)))
 
     for split in spec.splits:
         metrics = claimed_metrics(comparison, split)

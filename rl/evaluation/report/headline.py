@@ -85,9 +85,11 @@ class Headline:
 
     def summary(self) -> list[str]:
         """A line for each further split, without what the title says; then what may be chance between two methods."""
+        if not self.leading:
+            return []
         first, lines = self._findings(self.split), []
         where = split_name(self.split).lower()
-        for split in self.spec.splits[1:] if self.leading else ():
+        for split in self.spec.splits[1:]:
             found = self._findings(split)
             if found == first:
                 text = f"the same as {where}."
@@ -119,7 +121,9 @@ class Headline:
 
         def differ(name: str, other: str) -> bool:
             test = self.tested.get((split, name, other, "style_entropy"))
-            if not (test and numbers.keys() >= {name, other} and self._verdict(name, other, test.metric, split) in SIDES):
+            if not (
+                test and numbers.keys() >= {name, other} and self._verdict(name, other, test.metric, split) in SIDES
+            ):
                 return False
             # The entropy is what is tested. It must agree with the numbers that are shown.
             number = float(numbers[name]) - float(numbers[other])
@@ -214,7 +218,10 @@ class Headline:
         ]
         if names := self.comparison.samples[BASE][self.split].style_names:
             most = len(names) - 1
-            return [*tiles, self._tile("Forms of SQL", "styles", f"styles of a question’s right answers, of {most}", most)]
+            return [
+                *tiles,
+                self._tile("Forms of SQL", "styles", f"styles of a question’s right answers, of {most}", most),
+            ]
         return [*tiles, self._tile("Keep rate", "keep_rate", "per cent of what the base solved")]
 
     def _tile(self, title: str, metric: str, about: str, most: float = 1.0) -> Tile:
