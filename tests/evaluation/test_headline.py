@@ -103,38 +103,37 @@ def test_the_title_says_what_is_significant_and_nothing_else(measured, changed, 
 
 
 PAIR = {"dph_js_grpo_pass16": UP, "dph_js_grpo_mean16": UP, "dph_js_grpo_greedy": UP, "dph_js_grpo_pass8": UP}
+RIGHT = {"grpo_base_mean16": UP, "out_grpo_base_mean16": UP}
 CHANCE = "greedy accuracy, Pass@1, Pass@8, Pass@16 and keep rate"
+SAME = [
+    "Out of domain: the same as in domain.",
+    f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain and out of domain).",
+]
 
 
 @pytest.mark.parametrize(
     ("changed", "lines"),
     [
-        ({}, ["Out of domain: the same as in domain.", f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain and out of domain)."]),
+        ({}, SAME),
+        (RIGHT, SAME),
         (
-            {"grpo_base_mean16": UP, "out_grpo_base_mean16": UP} | PAIR,
+            RIGHT | PAIR,
             [
                 "Out of domain: Against the base: the same as in domain.",
                 f"GRPO and DPH-JS may differ by chance in keep rate (in domain); in {CHANCE} (out of domain).",
             ],
         ),
         (
-            {"grpo_base_mean16": UP, "out_grpo_base_mean16": UP, "out_grpo_base_pass16": DOWN, "out_dph_js_grpo_keep_rate": DOWN},
+            RIGHT | {"out_grpo_base_pass16": DOWN, "out_dph_js_grpo_keep_rate": DOWN},
             [
-                "Out of domain: DPH-JS is below GRPO in keep rate. GRPO is right more often than the base, but solves fewer "
-                "questions in 16 tries.",
+                "Out of domain: DPH-JS is below GRPO in keep rate. GRPO is right more often than the base, but solves "
+                "fewer questions in 16 tries.",
                 f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain); in greedy accuracy, Pass@1, Pass@8 and "
                 "Pass@16 (out of domain).",
             ],
         ),
-        (
-            {"grpo_base_mean16": UP, "out_grpo_base_mean16": UP},
-            [
-                "Out of domain: the same as in domain.",
-                f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain and out of domain).",
-            ],
-        ),
     ],
-)  # fmt: skip
+)
 def test_the_summary_adds_the_other_split_and_what_may_be_chance(measured, changed, lines):
     found = headline(measured, **changed)
     assert found.summary() == lines

@@ -1,8 +1,8 @@
 """The claims of a report: that one method is higher than another in a metric, or how many styles a method ends in.
 
-The verdict on a difference is supported, lower or inconclusive. It is supported (higher) or lower only if the difference
-is significant after Holm's correction over the metrics of the two methods on that split (paired_test.py) and its interval
-excludes 0. The verdict on the number of styles is supported, not supported or inconclusive.
+The verdict on a difference is supported, lower or inconclusive. It is supported (higher) or lower only if the
+difference is significant after Holm's correction over the metrics of the two methods on that split (paired_test.py) and
+its interval excludes 0. The verdict on the number of styles is supported, not supported or inconclusive.
 """
 
 from collections.abc import Sequence

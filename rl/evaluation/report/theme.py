@@ -1,9 +1,8 @@
 """Colours and markers of methods, styles and transitions, on a light and a dark page.
 
-A colour means one thing on the whole page. Methods are orange to brown (on the reward alone) or blue (with a divergence),
-styles are violet, pink, green and gold, everything else is grey. Small text in a method's colour has a contrast of 4.5 to
-1 with the page. The first five styles were chosen so that colour-blind readers can tell them apart; markers distinguish
-methods of similar hue.
+A colour means one thing on the whole page. Methods are red, orange, brown or blue; styles are violet, pink, green and
+gold; everything else is grey. Small text in a method's colour has a contrast of 4.5 to 1 with the page. The first five
+styles were chosen so that colour-blind readers can tell them apart. Markers distinguish methods of similar hue.
 """
 
 from dataclasses import dataclass

@@ -16,8 +16,8 @@ VALIDATION_PREFIX = "val-core/"
 
 # Said of plots that may have runs on different prompts.
 ON_OWN_PROMPTS = (
-    "Reward, entropy, length and other values of rollouts are measured on each run’s own training prompts: between runs "
-    "on different prompts they cannot be compared."
+    "Reward, entropy, length and other values of rollouts are measured on each run’s own training prompts. Runs on "
+    "different prompts cannot be compared in them."
 )
 # The metrics of verl with the use DRAWN are measured on the rollouts of a step.
 OF_ROLLOUTS = tuple(metric.name for metric in training_metrics()["Of verl"] if DRAWN in metric.used)
