@@ -182,7 +182,9 @@ def test_command_line(math_run, tmp_path, capsys):
         '<meta property="og:image" content="https://example.org/run/preview.png">'
         in (tmp_path / "site" / "report.html").read_text()
     )
-    capsys.readouterr()
+    with pytest.raises(SystemExit) as end:
+        main([*addressed, "--address", "site/report.html"])
+    assert end.value.code == 2 and "begins with https://" in capsys.readouterr().err
     assert main([*arguments, "--check"]) == 1 and (tmp_path / "out" / "report.html").read_text() == page
     assert capsys.readouterr().err.count("Check failed:") == 1
     (tmp_path / "spec.json").write_text("{")

@@ -54,7 +54,8 @@ def preview_image(comparison: Comparison, title: str) -> bytes:
         write(MARGIN, MARGIN, lines, TITLE, INK.on(LIGHT), "bold")
         for i, (name, panel) in enumerate(zip(methods, panels, strict=True)):
             x = MARGIN + i * (width + GAP)
-            write(x, names, [panel.look.label], NAME, panel.look.colour.on(LIGHT), "bold")
+            label = wrap(panel.look.label, int(width / (BOLD_LETTER * NAME)), max_lines=1, placeholder="…")
+            write(x, names, label, NAME, panel.look.colour.on(LIGHT), "bold")
             write(x, names + LINE * NAME, figures[i], SMALL, MUTED.on(LIGHT))
             box = (x / WIDTH, 1 - (bottom - SMALL / 2) / HEIGHT, width / WIDTH, (bottom - SMALL / 2 - top) / HEIGHT)
             axes = figure.add_axes(box)

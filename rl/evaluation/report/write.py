@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
@@ -18,13 +19,13 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     """Measure all methods, write out/report.{json,html}, out/answers.svg, out/preview.png and, of two methods or more,
     out/pareto.svg (pareto_figure.py), and return the content of report.json.
 
-    Args:
-        address: where `out` will be published; the page then names preview.png as the picture of a link to it.
-
     report.json is {method: {split: summary}} (prompt_metrics.summarise) with further keys: "_definitions" {term: text},
     "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
     checkpoints, "_progress" (comparison.Progress). A summary has "groups": {key of extra_info: {value: summary of the
     group (prompt_metrics.summarise_group)}}.
+
+    Args:
+        address: where `out` will be published; the page then names preview.png as the picture of a link to it.
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
@@ -83,6 +84,8 @@ def main(arguments: list[str] | None = None) -> int:
     with user_errors_exit():
         from rl.evaluation.spec import read_spec
 
+        if options.address and not options.address.startswith("https://"):
+            raise UserError(f"--address is {options.address}: give the whole address, which begins with https://.")
         spec = read_spec(options.spec)
         sys.stderr.write(f"Comparing {', '.join(spec.methods)}.\n")
         from rl.evaluation.analysis.claims import failed_checks  # numpy loads after the first line is printed
