@@ -60,7 +60,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
     )
     if constants:
         about += " Constant throughout: " + ", ".join(f"{name} = {value:g}" for name, value in constants.items()) + "."
-    about += f" {ON_OWN_PROMPTS}" if len(sets) == 1 and None in trained_on.values() else ""
+    about += f" {ON_OWN_PROMPTS}" if len(logs) > 1 and None in trained_on.values() else ""
     if len(sets) > 1:
         about += " Runs on different training prompts have separate plots of the values of their rollouts."
     key = [looks[name] for name in logs]
