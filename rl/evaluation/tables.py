@@ -142,10 +142,9 @@ def _claim_cell(claim: dict, with_questions: bool) -> Cell:
         measured = Cell(value, low, high, digits=2)
     else:
         measured = Cell(100 * value, 100 * low, 100 * high, signed=True)
-    p = "" if claim["p_holm"] is None else f", p {claim['p_holm']:.3f}"
-    # A line breaks only before the number of questions.
-    found = f"{measured.text} {measured.behind}{p}".replace(" ", "\N{NO-BREAK SPACE}")
-    return Cell(verdict, note=f"{found}, {claim['questions']}" if with_questions else found, kind=kind)
+    p = "" if claim["p_holm"] is None else f", p\N{NO-BREAK SPACE}{claim['p_holm']:.3f}"
+    questions = f", {claim['questions']}" if with_questions else ""
+    return Cell(verdict, note=f"{measured.text} {measured.behind}{p}{questions}", kind=kind)
 
 
 def comparisons_table(report: dict) -> Table:

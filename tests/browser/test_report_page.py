@@ -209,7 +209,7 @@ def test_a_phone_has_a_short_page_and_links_unfold(pages, browser):
         folded = page.locator("#tables details.fold")
         assert folded.get_attribute("open") is None
         page.locator("nav a[href='#tables']").click()
-        assert page.locator("#tables details.fold[open]").count() == 1
+        page.wait_for_selector("#tables details.fold[open]")
         page.locator(".cells").first.tap()
         assert page.locator(".picked:visible").count() == 1
         page.close()
