@@ -77,6 +77,16 @@ def read_manifest(checkpoint: Path) -> dict[str, Any] | None:
     return _read(checkpoint / MANIFEST, MANIFEST_FORMAT, fields, "delete it to resume without comparing settings")
 
 
+def newest_manifest(run: Path) -> dict[str, Any] | None:
+    """The manifest that was written last in a run's checkpoints; None without one.
+
+    Raises:
+        UserError: the file is damaged or something else.
+    """
+    manifests = sorted(run.glob(f"global_step_*/{MANIFEST}"), key=lambda path: path.stat().st_mtime)
+    return read_manifest(manifests[-1].parent) if manifests else None
+
+
 def _read(path: Path, format: str, fields: Iterable[str], advice: str) -> dict[str, Any] | None:
     try:
         content = json.loads(path.read_text())

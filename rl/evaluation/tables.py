@@ -6,14 +6,20 @@ tables.md, tables.tex, report.html and the terminal show them (table.py).
 from collections.abc import Iterable, Mapping, Sequence
 
 from rl.data.benchmarks import BENCHMARKS
-from rl.evaluation.analysis.claims import INCONCLUSIVE, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED
+from rl.evaluation.analysis.claims import INCONCLUSIVE, LOWER, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED
 from rl.evaluation.analysis.questions import PLAIN
 from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
 from rl.evaluation.spec import BASE
 from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
 from rl.metrics.pass_at_k import SOLVED_IN, k_values
 
-VERDICT_CLASSES = {SUPPORTED: "yes", NOT_SUPPORTED: "no", INCONCLUSIVE: "open", NOT_MEASURED: "none"}
+VERDICT_CLASSES = {
+    SUPPORTED: "yes",
+    LOWER: "lower",
+    NOT_SUPPORTED: "no",
+    INCONCLUSIVE: "open",
+    NOT_MEASURED: "none",
+}
 Summaries = Mapping[str, dict]  # {method: summary of a split or of a group of its questions}
 
 
@@ -116,20 +122,18 @@ def claims_table(split: str, claims: Iterable[dict], labels: Mapping[str, str]) 
     for claim in (claim for claim in claims if claim["split"] == split):
         rows.setdefault(claim["predicate"], {})[claim["method"]] = claim
     methods = list(dict.fromkeys(method for of_methods in rows.values() for method in of_methods))
-    shown = [
-        # The note says what was measured if the predicate does not.
-        Row(
-            predicate,
-            "",
-            [_claim_cell(of_methods[name]) if name in of_methods else None for name in methods],
-            note=next((claim["measure"] for claim in of_methods.values() if claim["unit"] == "nats"), ""),
-        )
-        for predicate, of_methods in rows.items()
-    ]
+    shown = []
+    for predicate, of_methods in rows.items():
+        # The row says on how many questions it was tested, or each cell if the methods differ.
+        measured = [next(iter(of_methods.values()))["measure"]]
+        questions = {claim["questions"] for claim in of_methods.values()}
+        measured += questions if len(questions) == 1 else []
+        cells = [_claim_cell(of_methods[name], len(questions) > 1) if name in of_methods else None for name in methods]
+        shown.append(Row(predicate, "", cells, note=", ".join(filter(None, measured))))
     return Table("", split_name(split), plain_columns(*(labels[name] for name in methods)), shown, head="Claim")
 
 
-def _claim_cell(claim: dict) -> Cell:
+def _claim_cell(claim: dict, with_questions: bool) -> Cell:
     kind, verdict = VERDICT_CLASSES[claim["verdict"]], claim["verdict"]
     if claim["value"] is None:
         return Cell(verdict, note=NO_VALUE, kind=kind)
@@ -139,7 +143,8 @@ def _claim_cell(claim: dict) -> Cell:
     else:
         measured = Cell(100 * value, 100 * low, 100 * high, signed=True)
     p = "" if claim["p_holm"] is None else f", p\N{NO-BREAK SPACE}{claim['p_holm']:.3f}"
-    return Cell(verdict, note=f"{measured.text} {measured.behind}{p}", kind=kind)
+    questions = f", {claim['questions']}" if with_questions else ""
+    return Cell(verdict, note=f"{measured.text} {measured.behind}{p}{questions}", kind=kind)
 
 
 def comparisons_table(report: dict) -> Table:
@@ -151,8 +156,8 @@ def comparisons_table(report: dict) -> Table:
         of_row[split_name(claim["split"])] = Cell(value + claim["verdict"])
     splits = list(dict.fromkeys(split for of_splits in rows.values() for split in of_splits))
     about = (
-        "Differences in percentage points. Supported, or not supported (the opposite holds): p at most .05 after "
-        "Holm's correction, and an interval without 0."
+        "Differences in percentage points. Supported (higher) or lower: p at most .05 after Holm's correction, and an "
+        "interval without 0."
     )
     shown = [Row(label, "", [of_splits.get(split) for split in splits]) for label, of_splits in rows.items()]
     return Table("", about, plain_columns(*splits), shown, head="")

@@ -12,7 +12,7 @@ from pathlib import Path
 from rl.common.errors import UserError
 from rl.common.outcomes import is_correct
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-from rl.data.training_run import MANIFEST, checkpoint_folder, read_manifest
+from rl.data.training_run import checkpoint_folder, newest_manifest
 
 FOLDER = "validation"  # of the dumps, in the run's folder, if the settings do not name an existing one
 
@@ -36,8 +36,7 @@ class Validations:
     @classmethod
     def of(cls, run: Path) -> "Validations | None":
         """None for a run without dumps, or without a checkpoint: its manifest has the settings of sampling."""
-        manifests = sorted(run.glob(f"global_step_*/{MANIFEST}"), key=lambda path: path.stat().st_mtime)
-        manifest = read_manifest(manifests[-1].parent) if manifests else None
+        manifest = newest_manifest(run)
         if manifest is None:
             return None
         settings = manifest["settings"]

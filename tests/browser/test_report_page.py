@@ -181,11 +181,42 @@ def test_questions_are_filtered_and_read_side_by_side(pages, browser):
     # A row of the grid is a question: the last of the first panel is plain.
     block = page.locator(".panels[data-split='0'] .cells").nth(1)
     size = block.bounding_box()
+    assert not page.locator(".picked:visible").count()
     block.click(position={"x": 5, "y": size["height"] - 1})
-    assert status.inner_text() == "10 of 10" and page.locator(".mark:visible").count() == 11
+    # The grid shows the base, two methods of the headline and the best other one; seven models are folded below it.
+    assert status.inner_text() == "10 of 10" and page.locator(".mark:visible").count() == 4
+    picked = page.locator(".picked:visible")
+    asked = page.locator(".asked").inner_text()
+    assert picked.locator("p").inner_text() == asked and picked.locator("li").count() == 11
+    assert picked.get_by_role("button", name="Row below").is_disabled()
+    picked.get_by_role("button", name="Row above").click()
+    assert status.inner_text() == "9 of 10" and picked.locator("p").inner_text() != asked
+    picked.get_by_role("button", name="Read the answers").click()
+    assert page.evaluate("document.activeElement.name") == "question"
     page.select_option("select[name=split]", label="Out of domain")
     assert "of out_of_domain?" in page.locator(".asked").inner_text()
     page.close()
+
+
+MOST_SCREENS, PHONE = 10, {"width": 390, "height": 844}
+
+
+def test_a_phone_has_a_short_page_and_links_unfold(pages, browser):
+    for path in pages.values():
+        page = browser.new_page(viewport=PHONE, has_touch=True)
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollHeight") <= MOST_SCREENS * PHONE["height"]
+        folded = page.locator("#tables details.fold")
+        assert folded.get_attribute("open") is None
+        page.locator("nav a[href='#tables']").click()
+        page.wait_for_selector("#tables details.fold[open]")
+        page.locator(".cells").first.tap()
+        assert page.locator(".picked:visible").count() == 1
+        page.close()
+    wide = browser.new_page(viewport={"width": WIDTHS[2], "height": 900})
+    wide.goto(pages["few"].as_uri())
+    assert wide.locator("details.fold:not([open])").count() == 0 < wide.locator("details.fold").count()
+    wide.close()
 
 
 def test_the_top_reads_without_scripts(pages, browser):
@@ -193,6 +224,6 @@ def test_the_top_reads_without_scripts(pages, browser):
     page = context.new_page()
     page.goto(pages["many"].as_uri())
     assert page.locator("h1").inner_text() and page.locator(".tile").count() == 3
-    assert page.locator(".panels").first.locator(".panel svg:visible").count() == 2 * 11
+    assert page.locator(".panels").first.locator(".panel svg:visible").count() == 2 * 4
     assert page.get_by_text("needs JavaScript").is_visible() and not page.locator(".controls").is_visible()
     context.close()

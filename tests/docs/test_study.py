@@ -120,7 +120,7 @@ def test_what_the_page_says_of_the_demos_comparisons_are_its_verdicts():
     assert set(verdicts["in_domain"].values()) == {"inconclusive"}
     above = {predicate for predicate, verdict in verdicts["out_of_domain"].items() if verdict == "supported"}
     assert {"higher Pass@1 than GRPO", "higher Pass@8 than GRPO"} <= above
-    assert "not supported" not in verdicts["out_of_domain"].values()
+    assert {"lower", "not supported"}.isdisjoint(verdicts["out_of_domain"].values())
     entropies = [DEMO[name]["in_domain"]["style_entropy"] for name in ("grpo", "dph_js")]
     assert entropies[0][2] < entropies[1][1]
 

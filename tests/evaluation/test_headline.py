@@ -1,36 +1,49 @@
 """The headline states what is significant and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 
-from rl.evaluation.analysis.claims import claims
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.report.headline import Headline
 from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import read_spec
 
+FORMS = {"base": 4.04, "grpo": 1.52, "dph_js": 3.61}
+
 
 @pytest.fixture(scope="module")
 def measured(made_up_report, tmp_path_factory):
-    """A base, GRPO and DPH-JS that differ in nothing but chance."""
-    made = made_up_report(tmp_path_factory.mktemp("measured"), prompts=6, splits=("in_domain",), styles=())
-    for name in ("base", "grpo", "dph_js"):
+    """A base, GRPO and DPH-JS on two splits of SQL, and FORMS as the number of styles of each."""
+    made = made_up_report(tmp_path_factory.mktemp("measured"), prompts=6)
+    for name in FORMS:
         made.method(name)
-    return compare(read_spec(made.write()))
+    comparison = compare(read_spec(made.write()))
+    summaries = {
+        name: {split: summary | {"styles": [FORMS[name], 0.0, 5.0]} for split, summary in of_splits.items()}
+        for name, of_splits in comparison.summaries.items()
+    }
+    return replace(comparison, summaries=summaries)
 
 
-def title_of(comparison, **changed: tuple[list[float], float]) -> str:
-    """The headline if the tests of `first_second_metric` had this difference and p_holm, and no other did."""
+def headline(comparison, **changed: tuple[float, float]) -> Headline:
+    """The headline if the tests of `first_second_metric` had this difference and p_holm, and no other did.
+
+    "out_" before a name is the second split; without it a change is of the first split.
+    """
     tests = []
     for test in paired_tests(comparison):
-        name = f"{test.first}_{test.second}_{test.metric.replace('@', '')}"
-        difference, p = changed.get(name, ([0.2, 0.1, 0.3], 0.06))
-        tests.append(PairedTest(test.split, test.first, test.second, test.metric, 6, difference, p, p))
-    return Headline(comparison, claims(comparison, tests), tests, method_looks(comparison.spec.short_names)).title()
+        split = "out_" if test.split == "out_of_domain" else ""
+        name = f"{split}{test.first}_{test.second}_{test.metric.replace('@', '')}"
+        difference, p = changed.get(name, (0.2, 0.06))
+        interval = [difference, difference - 0.1, difference + 0.1]
+        tests.append(PairedTest(test.split, test.first, test.second, test.metric, 6, interval, p, p))
+    return Headline(comparison, tests, method_looks(comparison.spec.short_names))
 
 
 NOTHING = "No difference between the base, GRPO and DPH-JS is beyond chance on these 6 questions."
-UP, DOWN, INCLUDES_0 = ([0.2, 0.1, 0.3], 0.01), ([-0.2, -0.3, -0.1], 0.01), ([0.2, 0.0, 0.3], 0.01)
+UP, DOWN, INCLUDES_0 = (0.2, 0.01), (-0.2, 0.01), (0.1, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -44,15 +57,91 @@ UP, DOWN, INCLUDES_0 = ([0.2, 0.1, 0.3], 0.01), ([-0.2, -0.3, -0.1], 0.01), ([0.
             "GRPO is right more often than the base, but solves fewer questions in 16 tries.",
         ),
         (
-            {"grpo_base_pass16": DOWN, "dph_js_base_mean16": UP, "dph_js_grpo_pass16": UP, "dph_js_grpo_greedy": DOWN},
-            "GRPO solves fewer questions in 16 tries than the base. DPH-JS solves more questions in 16 tries than "
-            "GRPO, but is below it in greedy accuracy.",
+            {
+                "dph_js_grpo_style_entropy": UP,
+                "grpo_base_mean16": UP,
+                "dph_js_base_mean16": UP,
+                "grpo_base_pass16": DOWN,
+                "dph_js_base_pass16": DOWN,
+            },
+            "GRPO answers in 1.5 forms of SQL, DPH-JS in 3.6. Both are right more often than the base, but solve fewer "
+            "questions in 16 tries.",
         ),
         (
-            {"dph_js_grpo_greedy": DOWN, "dph_js_grpo_mean16": DOWN},
-            "DPH-JS is below GRPO in Pass@1 and greedy accuracy.",
+            {"grpo_base_mean16": UP, "dph_js_base_mean16": UP, "grpo_base_pass16": DOWN},
+            "Both are right more often than the base; GRPO solves fewer questions in 16 tries.",
+        ),
+        (
+            {"grpo_base_mean16": DOWN, "dph_js_base_mean16": UP, "dph_js_base_pass16": UP},
+            "GRPO is right less often than the base; DPH-JS is right more often and solves more questions in 16 tries.",
+        ),
+        ({"grpo_base_style_entropy": DOWN}, "The base answers in 4.0 forms of SQL, GRPO in 1.5."),
+        (
+            {"grpo_base_style_entropy": DOWN, "dph_js_base_style_entropy": DOWN},
+            "The base answers in 4.0 forms of SQL, GRPO in 1.5 and DPH-JS in 3.6.",
+        ),
+        # The tested entropy says the opposite of the numbers that would be shown.
+        ({"dph_js_grpo_style_entropy": DOWN}, NOTHING),
+        (
+            {"grpo_base_pass16": DOWN, "dph_js_grpo_pass16": UP, "dph_js_grpo_greedy": DOWN},
+            "DPH-JS solves more questions in 16 tries than GRPO, but is below it in greedy accuracy. GRPO solves fewer "
+            "questions in 16 tries than the base.",
+        ),
+        # What says the same in another metric is left to the claims.
+        (
+            {"dph_js_grpo_pass16": UP, "dph_js_grpo_keep_rate": UP},
+            "DPH-JS solves more questions in 16 tries than GRPO.",
+        ),
+        (
+            {"dph_js_grpo_greedy": DOWN, "dph_js_grpo_keep_rate": UP},
+            "DPH-JS is above GRPO in keep rate, but is below it in greedy accuracy.",
         ),
     ],
 )  # fmt: skip
-def test_the_headline_says_what_is_significant_and_nothing_else(measured, changed, title):
-    assert title_of(measured, **changed) == title
+def test_the_title_says_what_is_significant_and_nothing_else(measured, changed, title):
+    assert headline(measured, **changed).title() == title
+
+
+PAIR = {"dph_js_grpo_pass16": UP, "dph_js_grpo_mean16": UP, "dph_js_grpo_greedy": UP, "dph_js_grpo_pass8": UP}
+RIGHT = {"grpo_base_mean16": UP, "out_grpo_base_mean16": UP}
+CHANCE = "greedy accuracy, Pass@1, Pass@8, Pass@16 and keep rate"
+SAME = [
+    "Out of domain: the same as in domain.",
+    f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain and out of domain).",
+]
+
+
+@pytest.mark.parametrize(
+    ("changed", "lines"),
+    [
+        ({}, SAME),
+        (RIGHT, SAME),
+        (
+            RIGHT | PAIR,
+            [
+                "Out of domain: Against the base: the same as in domain.",
+                f"GRPO and DPH-JS may differ by chance in keep rate (in domain); in {CHANCE} (out of domain).",
+            ],
+        ),
+        (
+            RIGHT | {"out_grpo_base_pass16": DOWN, "out_dph_js_grpo_keep_rate": DOWN},
+            [
+                "Out of domain: DPH-JS is below GRPO in keep rate. GRPO is right more often than the base, but solves "
+                "fewer questions in 16 tries.",
+                f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain); in greedy accuracy, Pass@1, Pass@8 and "
+                "Pass@16 (out of domain).",
+            ],
+        ),
+    ],
+)
+def test_the_summary_adds_the_other_split_and_what_may_be_chance(measured, changed, lines):
+    found = headline(measured, **changed)
+    assert found.summary() == lines
+    sentences = [sentence for text in (found.title(), *lines) for sentence in text.split(". ")]
+    assert len(set(sentences)) == len(sentences)
+
+
+def test_the_tiles_have_the_number_of_tries_of_the_title(measured):
+    tiles = headline(measured).tiles()
+    assert [tile.title for tile in tiles] == ["Pass@1", "Pass@16", "Forms of SQL"]
+    assert tiles[1].about.startswith("right at least once in 16 tries")

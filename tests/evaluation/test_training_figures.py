@@ -1,6 +1,17 @@
-"""Which training metrics are drawn."""
+"""Which training metrics are drawn, and of which runs in one plot."""
 
-from rl.evaluation.report.training_figures import plotted_metrics, validation_metrics
+import json
+
+from rl.data.training_run import MANIFEST_FORMAT
+from rl.evaluation.analysis.training_log import read_training_log
+from rl.evaluation.report.training_figures import (
+    ON_OWN_PROMPTS,
+    plotted_metrics,
+    prompt_sets,
+    training_figures,
+    validation_metrics,
+)
+from rl.evaluation.spec import read_spec
 
 
 def test_which_metrics_are_drawn():
@@ -14,3 +25,43 @@ def test_which_metrics_are_drawn():
     metrics = [*(f"{source}{name}" for name in ("mean@8", "best@8/mean", "maj@8/mean")), "val-aux/x/acc/mean@8"]
     titles = validation_metrics({"grpo": {metric: {10: 0.5} for metric in metrics}})
     assert titles == {f"{source}best@8/mean": "lighteval/MATH: best@8", f"{source}mean@8": "lighteval/MATH: mean@8"}
+
+
+def test_runs_on_different_prompts_are_different_sets():
+    everything, hard = {"a1": "train.parquet"}, {"b2": "train_wrong.parquet"}
+    assert prompt_sets({"grpo": everything, "dph_js": dict(everything)}) == {"": ["grpo", "dph_js"]}
+    assert prompt_sets({"grpo": everything, "dph_js": hard, "grpo_cap": everything}) == {
+        ", on train.parquet": ["grpo", "grpo_cap"],
+        ", on train_wrong.parquet": ["dph_js"],
+    }
+    # Equal names of different files; a run of which nothing is known.
+    assert list(prompt_sets({"a": everything, "b": {"c3": "train.parquet"}})) == [
+        ", on train.parquet of a",
+        ", on train.parquet of b",
+    ]
+    assert prompt_sets({"grpo": everything, "dph_js": hard, "old": None}) == {"": ["grpo", "dph_js", "old"]}
+
+
+def test_values_of_rollouts_on_different_prompts_are_in_separate_plots(math_run, made_up_run):
+    files = {"grpo": {"/t/train.parquet": "a1"}, "dph_js": {"/t/train_wrong.parquet": "b2"}}
+    values = {"critic/rewards/mean": 0.5, "dph/divergence": 0.1}
+    for name in files:
+        made = made_up_run(f"run_{name}").log({step: {m: v + step for m, v in values.items()} for step in (1, 2)})
+        math_run.content["methods"][name]["training_log"] = str(made.folder / "metrics")
+
+    def captions() -> tuple[list[str], str]:
+        spec = read_spec(math_run.write())
+        logs = {name: read_training_log(spec.methods[name].training_log) for name in files}
+        [group], _ = training_figures(spec, logs)
+        return [panel.caption for panel in group.panels], group.about
+
+    found, about = captions()
+    assert found == ["Mean reward", "Divergence on D_pef"] and about.endswith(ON_OWN_PROMPTS)
+    for name, of in files.items():
+        folder = math_run.folder / f"run_{name}" / "global_step_2"
+        folder.mkdir()
+        content = {"format": MANIFEST_FORMAT, "model": {}, "data": {"train_files": of}, "settings": {}}
+        (folder / "manifest.json").write_text(json.dumps(content))
+    found, about = captions()
+    assert found == ["Mean reward, on train.parquet", "Mean reward, on train_wrong.parquet", "Divergence on D_pef"]
+    assert about.endswith("have separate plots of the values of their rollouts.")

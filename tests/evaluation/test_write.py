@@ -54,7 +54,7 @@ def test_report_json(run):
     jsonschema.validate(report, REPORT)
     assert SUMMARY_PROPERTIES.keys() - {"n", "prompts", "groups"} <= report["_definitions"].keys()
     assert sorted(path.name for path in run.out.iterdir()) == [
-        *("answers.svg", "pareto.svg", "pareto_narrow.svg", "report.html", "report.json")
+        *("answers.svg", "pareto.svg", "pareto_narrow.svg", "preview.png", "report.html", "report.json")
     ]
     grpo, dph_js = (report[name]["in_domain"] for name in ("grpo", "dph_js"))
     assert grpo["style_entropy"] == [0, 0, 0] and grpo["style_share"]["JOIN"] == 1 and dph_js["style_entropy"][0] > 1
@@ -70,11 +70,19 @@ def test_report_json(run):
     judged = {f"higher {m} than GRPO" for m in ("greedy accuracy", "Pass@1", "Pass@8", "Pass@16", "keep rate")}
     for split in ("in_domain", "out_of_domain"):
         of_grpo = {p: v for (s, m, p), v in verdicts.items() if (s, m) == (split, "dph_f") and p.endswith("GRPO")}
-        assert of_grpo.keys() == judged and of_grpo["higher Pass@1 than GRPO"] == "not supported"
-        assert set(of_grpo.values()) <= {"not supported", "inconclusive"}
+        assert of_grpo.keys() == judged and of_grpo["higher Pass@1 than GRPO"] == "lower"
+        assert set(of_grpo.values()) <= {"lower", "inconclusive"}
     lines = as_text(comparisons_table(report)).splitlines()
     line = next(line for line in lines if "DPH-F: higher Pass@1 than GRPO" in line)
-    assert line.count(" not supported") == 2
+    assert line.count(" lower") == 2
+    tested = {(c["method"], c["predicate"]): c["questions"] for c in report["_claims"] if c["split"] == "in_domain"}
+    solved = {sample["id"] for sample in samples_of(run, "base") if sample["acc"] and sample["sample"] < 8}
+    right = {sample["id"] for sample in samples_of(run, "grpo") if sample["acc"]}
+    assert tested["dph_f", "higher Pass@1 than GRPO"] == f"{PROMPTS} questions"
+    assert tested["grpo", "higher keep rate than a second draw of the base"] == (
+        f"{len(solved)} questions that the base solved"
+    )
+    assert tested["grpo", "ends in one style"] == f"{len(right)} questions with a correct answer"
     tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
     assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01
     assert ("in_domain", "grpo", "base_again", "keep_rate") in tests
@@ -87,7 +95,7 @@ def test_page(run):
     assert page.lstrip().startswith("<!doctype html>") and len(page) < 1_000_000
     assert not re.search(r"src=|@import|url\((?!#)", page)
     opened, closed = (Counter(re.findall(tag, page)) for tag in (r"<(\w+)(?:\s[^<>]*[^<>/])?>", r"</(\w+)>"))
-    assert opened - closed == {"meta": 3} and not closed - opened
+    assert opened - closed == {"meta": 8} and not closed - opened
     ids, references = (re.findall(rf'\s(?:{name})="([^"]*)"', page) for name in ("id", "href|src|xlink:href"))
     assert len(ids) == len(set(ids)) and {r for r in references if not r.startswith("#")} == set(LINKS.values())
     assert {r.removeprefix("#") for r in references if r.startswith("#")} <= set(ids)
@@ -97,11 +105,11 @@ def test_page(run):
     text = unescape(re.sub(r"<[^>]*>", " ", page))
     for expected in (
         "A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003", "3 simple questions",
-        "GRPO is right more often than the base, but ends in one style.",
-        "DPH-F keeps several styles, but is below GRPO in",
+        "GRPO answers in 1.0 forms of SQL, DPH-F in 3.",
+        "GRPO is right more often than the base",
     ):  # fmt: skip
         assert expected in text
-    assert '<b class="no">not supported</b>' in page and '<b class="yes">supported</b>' in page
+    assert '<b class="lower">lower</b>' in page and '<b class="yes">supported</b>' in page
 
 
 def test_results_of_groups_of_questions(run):
@@ -167,6 +175,16 @@ def test_command_line(math_run, tmp_path, capsys):
     assert main(arguments) == 0
     assert str(tmp_path / "out" / "report.html") in capsys.readouterr().out
     page = (tmp_path / "out" / "report.html").read_text()
+    assert "og:title" in page and "og:image" not in page  # a picture needs an address
+    addressed = ["--spec", str(tmp_path / "spec.json"), "--out", str(tmp_path / "site")]
+    assert main([*addressed, "--address", "https://example.org/run/"]) == 0
+    assert (
+        '<meta property="og:image" content="https://example.org/run/preview.png">'
+        in (tmp_path / "site" / "report.html").read_text()
+    )
+    with pytest.raises(SystemExit) as end:
+        main([*addressed, "--address", "site/report.html"])
+    assert end.value.code == 2 and "begins with https://" in capsys.readouterr().err
     assert main([*arguments, "--check"]) == 1 and (tmp_path / "out" / "report.html").read_text() == page
     assert capsys.readouterr().err.count("Check failed:") == 1
     (tmp_path / "spec.json").write_text("{")

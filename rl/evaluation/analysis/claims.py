@@ -1,11 +1,14 @@
 """The claims of a report: that one method is higher than another in a metric, or how many styles a method ends in.
 
-A claim is supported, not supported or inconclusive. A difference decides a claim only if it is significant after Holm's
-correction over the metrics of the two methods on that split (paired_test.py) and its interval excludes 0.
+The verdict on a difference is supported, lower or inconclusive. It is supported (higher) or lower only if the
+difference is significant after Holm's correction over the metrics of the two methods on that split (paired_test.py) and
+its interval excludes 0. The verdict on the number of styles is supported, not supported or inconclusive.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
@@ -28,6 +31,7 @@ REWARD_ONLY = ("grpo", "dapo")
 
 ONE_STYLE, SEVERAL_STYLES = "ends in one style", "keeps several styles"
 SUPPORTED, INCONCLUSIVE, NOT_SUPPORTED = "supported", "inconclusive", "not supported"
+LOWER = "lower"  # of a difference: significantly below 0
 NOT_MEASURED = "not measured"
 
 
@@ -37,7 +41,8 @@ class Claim:
 
     Attributes:
         predicate: the property in words.
-        measure: what was measured, in words.
+        measure: what was tested.
+        questions: on how many questions, in words; "" if it was not measured.
         unit: "share" (a paired difference of shares) or "nats".
         value: [value, low, high]; None if it was not measured.
         p_holm: of a difference.
@@ -47,6 +52,7 @@ class Claim:
     method: str
     predicate: str
     measure: str
+    questions: str
     unit: str
     value: Interval | None
     verdict: str
@@ -69,13 +75,17 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
         against = {BASE: "the base", BASE_AGAIN: "a second draw of the base"}.get(other, spec.short_names[other])
         if (other, metric) == (BASE, "keep_rate"):
             against = "the base in its later samples"
-        predicate, measure = f"higher {metric_name(metric)} than {against}", "difference in percentage points"
-        found.append(Claim(split, name, predicate, measure, "share", value, compared(value, p_holm), p_holm))
+        solved = " that the base solved" if metric == "keep_rate" else ""
+        questions = f"{test.prompts} questions{solved}" if test else ""
+        predicate, measure = f"higher {metric_name(metric)} than {against}", "paired difference"
+        found.append(Claim(split, name, predicate, measure, questions, "share", value, compared(value, p_holm), p_holm))
 
     def style_entropy(split: str, name: str, predicate: str, bound: float, above: bool) -> None:
         value = comparison.summaries[name][split]["style_entropy"]
-        measure = f"style entropy {'above' if above else 'below'} {bound}"
-        found.append(Claim(split, name, predicate, measure, "nats", value, verdict(value, bound, above)))
+        answered = np.count_nonzero(~np.isnan(comparison.metrics[name][split]["style_entropy"]))
+        measure = f"mean style entropy {'above' if above else 'below'} {bound}"
+        questions = f"{answered} questions with a correct answer"
+        found.append(Claim(split, name, predicate, measure, questions, "nats", value, verdict(value, bound, above)))
 
     for split in spec.splits:
         metrics = claimed_metrics(comparison, split)
@@ -100,10 +110,11 @@ def claimed_metrics(comparison: Comparison, split: str) -> list[str]:
 
 
 def compared(difference: Interval | None, p_holm: float | None) -> str:
-    """Verdict of the claim that a paired difference is above 0: not supported if the difference is below 0."""
+    """Verdict of the claim that a paired difference is above 0."""
     if difference is None or p_holm is None:
         return NOT_MEASURED
-    return verdict(difference, 0.0, above=True) if p_holm <= 1 - LEVEL else INCONCLUSIVE
+    found = verdict(difference, 0.0, above=True) if p_holm <= 1 - LEVEL else INCONCLUSIVE
+    return LOWER if found == NOT_SUPPORTED else found
 
 
 def verdict(value: Interval | None, bound: float, above: bool) -> str:

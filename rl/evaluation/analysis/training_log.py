@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 from rl.common.errors import UserError
+from rl.data.training_run import newest_manifest
 
 # {metric: {step: value}}, steps ascending
 TrainingLog = dict[str, dict[int, float]]
@@ -50,3 +51,17 @@ def read_training_log(path: Path) -> TrainingLog:
                 if type(value) in (int, float) and math.isfinite(value):
                     log.setdefault(RENAMED.get(metric, metric), {})[step] = float(value)
     return {metric: dict(sorted(values.items())) for metric, values in log.items()}
+
+
+def training_files(log: Path) -> dict[str, str] | None:
+    """{SHA-256: name} of the files with the prompts that a run was trained on; None if no checkpoint says it.
+
+    Args:
+        log: the run's training log: a file or a folder, in the run's folder or in a folder of it.
+
+    Raises:
+        UserError: a checkpoint's manifest is damaged.
+    """
+    manifests = (newest_manifest(folder) for folder in (log.parent, log.parent.parent))
+    manifest = next((found for found in manifests if found), None)
+    return manifest and {digest: Path(path).name for path, digest in manifest["data"]["train_files"].items()}

@@ -17,22 +17,22 @@ from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.headline import leading_methods
 from rl.evaluation.report.theme import (
     COLOURS,
+    CORRECT_FILL,
     NO_ANSWER,
-    STYLE_FILLS,
     WRONG,
     WRONG_MOST,
     Look,
     method_looks,
     style_fills,
 )
-from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.evaluation.spec import BASE, BASE_AGAIN, GOLD
 from rl.metrics.bootstrap import SEED
 from rl.metrics.distinct_answers import NO_VOTE
 
 # Of a larger split, this many questions are drawn with a fixed seed.
 MOST_QUESTIONS = 120
 WITHOUT_STYLES = {
-    "correct": STYLE_FILLS[3],
+    "correct": CORRECT_FILL,
     "its most frequent wrong answer": WRONG_MOST.css,
     "another wrong answer": WRONG.css,
     "no answer": NO_ANSWER.css,
@@ -41,7 +41,7 @@ WITHOUT_STYLES = {
 HEIGHT, LEAST_ROW, MOST_ROW = 460, 3.6, 16
 # Of the picture, in pixels.
 PICTURE_WIDTH, MARGIN, GAP = 1000, 16, 24
-HEAD, BLOCK_HEAD = 84, 26  # above all blocks, and above each
+HEAD, BLOCK_HEAD = 108, 26  # above all blocks, and above each
 KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and a letter of its name
 
 
@@ -81,6 +81,14 @@ class AnswerGrid:
         occurring = set(np.concatenate([kinds[self.order].ravel() for kinds in self.kinds.values()]).tolist())
         return {kind: fill for number, (kind, fill) in enumerate(self.fills.items()) if number in occurring}
 
+    @property
+    def caption(self) -> str:
+        """What a row, a cell and the colours are."""
+        cells = "A row is a question, a cell is one of a model’s answers."
+        if "wrong" in self.fills:
+            return f"{cells} The colour of a correct answer is its form; wrong answers are grey."
+        return f"{cells} Correct answers are green, wrong ones are grey."
+
     @classmethod
     def of_split(cls, comparison: Comparison, split: str) -> "AnswerGrid":
         base = comparison.samples[BASE][split]
@@ -99,19 +107,23 @@ class AnswerGrid:
         blocks = [(name, rows) for name, members in groups.items() if (rows := int(members[shown].sum()))]
         return cls(split, fills, order, base.prompts, kinds, blocks)
 
+    def cells(self, method: str) -> np.ndarray:
+        """[R, n] int, positions in `fills`: the rows as they are drawn, correct answers first."""
+        return np.sort(self.kinds[method][self.order], axis=1)
+
     def panel(self, comparison: Comparison, method: str, look: Look) -> Panel:
         summary, samples = comparison.summaries[method][self.split], comparison.samples[method][self.split]
         n = samples.n
         figures = f"Pass@1 {100 * summary['mean@k'][str(n)][0]:.0f} · Pass@{n} {100 * summary['pass@k'][str(n)][0]:.0f}"
         if summary["styles"]:
-            figures += f" · {summary['styles'][0]:.1f} styles"
+            figures += f" · {summary['styles'][0]:.1f} forms"
         shares = np.bincount(self.kinds[method][self.order].ravel(), minlength=len(self.fills)) / (len(self.order) * n)
         parts = ", ".join(
             f"{kind} {100 * share:.0f} %" for kind, share in zip(self.fills, shares, strict=True) if share >= 0.005
         )
         blocks, start = [], 0
         for of_group, rows in self.blocks:
-            cells = np.sort(self.kinds[method][self.order[start : start + rows]], axis=1)
+            cells = self.cells(method)[start : start + rows]
             height = round(rows * min(max(HEIGHT / len(self.order), LEAST_ROW), MOST_ROW))
             blocks.append(Block(of_group, start, rows, self._drawing(cells), height))
             start += rows
@@ -149,14 +161,25 @@ def _kinds(samples: SampleSet) -> np.ndarray:
     return kinds
 
 
+def shown_methods(comparison: Comparison) -> list[str]:
+    """The base, the methods that the headline is about, and the best other one by Pass@k on the first split.
+
+    k is `solved_in`. A method that learns from gold answers is no candidate.
+    """
+    spec, leading = comparison.spec, leading_methods(comparison.spec)
+    others = [name for name in spec.trained if name not in leading and spec.methods[name].role != GOLD]
+    solved = {name: comparison.metrics[name][spec.splits[0]][f"pass@{spec.solved_in}"].mean() for name in others}
+    return [BASE, *leading, *sorted(others, key=lambda name: -solved[name])[:1]]
+
+
 def answer_figure(comparison: Comparison) -> str:
     """answers.svg: the grid of the first split as a picture, for pages that cannot hold the report.
 
-    It shows the base and the methods that the report's headline is about, and follows the reader's dark scheme.
+    It shows the methods of `shown_methods`, and follows the reader's dark scheme.
     """
     spec = comparison.spec
     grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)
-    shown = [BASE, *leading_methods(spec)]
+    shown = shown_methods(comparison)
     panels = [grid.panel(comparison, name, looks[name]) for name in shown]
     rows = sum(block.height + (BLOCK_HEAD if block.name else 0) for block in panels[0].blocks)
     names = ", ".join(looks[name].label for name in shown)
@@ -173,5 +196,6 @@ def answer_figure(comparison: Comparison) -> str:
         colours=COLOURS,
         key=grid.key,
         panels=panels,
-        description=f"{names}: a row is a question, a cell an answer, coloured by its form if it is correct",
+        caption=grid.caption,
+        description=f"{names}. {grid.caption}",
     )

@@ -1,4 +1,4 @@
-"""The top of the page: a headline and a summary that are made from verdicts, and three tiles.
+"""The top of the page: a headline and a summary that are made from the tests' verdicts, and three tiles.
 
 Only significant differences are stated. Two methods represent all: one without the divergence (GRPO if it is there) and
 the first one with it. If there is no such pair, the first two trained methods do.
@@ -9,18 +9,17 @@ from dataclasses import dataclass
 
 from rl.evaluation.analysis.claims import (
     INCONCLUSIVE,
+    LOWER,
     NOT_MEASURED,
-    NOT_SUPPORTED,
-    ONE_STYLE,
     REWARD_ONLY,
     SUPPORTED,
-    Claim,
     claimed_metrics,
     compared,
     metric_name,
 )
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
+from rl.evaluation.analysis.trade_off import listed
 from rl.evaluation.measures import in_display_unit, interval_of
 from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE, ReportSpec
@@ -28,8 +27,10 @@ from rl.evaluation.table import NO_VALUE
 from rl.evaluation.tables import split_name
 
 MOST_BARS = 5
-SIGNS = {SUPPORTED: "▲", NOT_SUPPORTED: "▼", INCONCLUSIVE: "≈", NOT_MEASURED: ""}
-IN_WORDS = {SUPPORTED: "higher than", NOT_SUPPORTED: "lower than", INCONCLUSIVE: "not distinguishable from"}
+STYLES, PAIR, TO_BASE = "styles", "pair", "base"  # kinds of findings
+SIDES = (SUPPORTED, LOWER)
+SIGNS = {SUPPORTED: "▲", LOWER: "▼", INCONCLUSIVE: "≈", NOT_MEASURED: ""}
+IN_WORDS = {SUPPORTED: "higher than", LOWER: "lower than", INCONCLUSIVE: "not distinguishable from"}
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,12 @@ def leading_methods(spec: ReportSpec) -> list[str]:
 class Headline:
     """
     Args:
-        claims: as claims() returns them.
         tests: as paired_tests() returns them.
         looks: {method: its look}, with short names.
     """
 
-    def __init__(
-        self, comparison: Comparison, claims: Sequence[Claim], tests: Sequence[PairedTest], looks: dict[str, Look]
-    ):
+    def __init__(self, comparison: Comparison, tests: Sequence[PairedTest], looks: dict[str, Look]):
         self.comparison, self.spec, self.looks = comparison, comparison.spec, looks
-        self.claims = claims
         self.tested = {(test.split, test.first, test.second, test.metric): test for test in tests}
         self.split = self.spec.splits[0]
         base = comparison.samples[BASE][self.split]
@@ -81,71 +78,150 @@ class Headline:
         return compared(test.difference, test.p_holm) if test else NOT_MEASURED
 
     def title(self) -> str:
-        sentences = [found for name in self.leading if (found := self._sentence(name))]
-        if sentences:
-            return " ".join(sentences)
+        """The findings on the first split."""
         if not self.leading:
             return f"{self.looks[BASE].label} on {self.prompts} questions"
-        *names, last = ("the base", *(self.looks[name].label for name in self.leading))
-        return (
-            f"No difference between {', '.join(names)} and {last} is beyond chance on these {self.prompts} questions."
-        )
-
-    def _sentence(self, name: str) -> str:
-        """The first significant gain and the first significant loss, or two of one kind; "" if nothing is."""
-        good, bad = [], []
-        tries, than_base = f"questions in {self.n} tries", " than the base"
-        for metric, up, down in (
-            (f"mean@{self.n}", "is right more often", "is right less often"),
-            (f"pass@{self.n}", f"solves more {tries}", f"solves fewer {tries}"),
-        ):
-            verdict = self._verdict(name, BASE, metric)
-            good += [up + than_base] if verdict == SUPPORTED else []
-            bad += [down + than_base] if verdict == NOT_SUPPORTED else []
-        for claim in self.claims:
-            if (claim.method, claim.split, claim.unit, claim.verdict) == (name, self.split, "nats", SUPPORTED):
-                (bad if claim.predicate == ONE_STYLE else good).append(claim.predicate)
-        if name != self.leading[0]:
-            other = self.looks[self.leading[0]].label
-            verdicts = {
-                m: self._verdict(name, self.leading[0], m) for m in (f"pass@{self.n}", f"mean@{self.n}", "greedy")
-            }
-            more = verdicts[f"pass@{self.n}"] == SUPPORTED
-            good = [f"solves more {tries} than {other}", *good] if more else good
-            worse = [metric_name(metric) for metric, verdict in verdicts.items() if verdict == NOT_SUPPORTED]
-            bad += [f"is below {'it' if more else other} in {' and '.join(worse)}"] if worse else []
-        first, second = (good[0], bad[0]) if good and bad else [*good, *bad, "", ""][:2]
-        if not first:
-            return ""
-        if than_base in first:
-            second = second.removesuffix(than_base)
-        link = ", but " if good and bad else " and " if second else ""
-        return f"{self.looks[name].label} {first}{link}{second}."
+        return " ".join(self._findings(self.split).values()) or self._no_difference(self.split)
 
     def summary(self) -> list[str]:
-        """For each split: in which metrics the second method is higher, lower or not distinguishable."""
-        if len(self.leading) < 2:
+        """A line for each further split, without what the title says; then what may be chance between two methods."""
+        if not self.leading:
             return []
-        other, name = self.leading
-        lines = []
-        for split in self.spec.splits:
-            found: dict[str, list[str]] = {}
-            for metric in claimed_metrics(self.comparison, split):
-                found.setdefault(self._verdict(name, other, metric, split), []).append(metric_name(metric))
-            against = self.looks[other].label
-            parts = [f"{words} {against} in {', '.join(found[v])}" for v, words in IN_WORDS.items() if v in found]
-            lines += [f"{split_name(split)}: {self.looks[name].label} is {'; '.join(parts)}."] if parts else []
+        first, lines = self._findings(self.split), []
+        where = split_name(self.split).lower()
+        for split in self.spec.splits[1:]:
+            found = self._findings(split)
+            if found == first:
+                text = f"the same as {where}."
+            else:
+                same = {kind for kind, sentence in found.items() if first.get(kind) == sentence}
+                said = [sentence for kind, sentence in found.items() if kind not in same]
+                said += [f"{self._subject(kind)}: the same as {where}." for kind in found if kind in same]
+                text = " ".join(said) or self._no_difference(split)
+            lines.append(f"{split_name(split)}: {text}")
+        if len(self.leading) == 2:
+            chance: dict[str, list[str]] = {}
+            for split in self.spec.splits:
+                metrics = [metric_name(m) for m, v in self._verdicts(split).items() if v == INCONCLUSIVE]
+                if metrics:
+                    chance.setdefault(listed(metrics), []).append(split_name(split).lower())
+            parts = [f"{metrics} ({listed(splits)})" for metrics, splits in chance.items()]
+            lines += [f"{self._both()} may differ by chance in {'; in '.join(parts)}."] if parts else []
         return lines
 
+    def _findings(self, split: str) -> dict[str, str]:
+        """{kind: sentence} of what is significant on a split, among STYLES, PAIR and TO_BASE."""
+        found = {STYLES: self._styles(split), PAIR: self._pair(split), TO_BASE: self._to_base(split)}
+        return {kind: sentence for kind, sentence in found.items() if sentence}
+
+    def _styles(self, split: str) -> str:
+        """The forms of SQL of two methods that differ in them, or of the base and the methods that differ from it."""
+        found = {name: self.comparison.summaries[name][split]["styles"] for name in (BASE, *self.leading)}
+        numbers = {name: f"{interval[0]:.1f}" for name, interval in found.items() if interval}
+
+        def differ(name: str, other: str) -> bool:
+            test = self.tested.get((split, name, other, "style_entropy"))
+            if not (
+                test and numbers.keys() >= {name, other} and self._verdict(name, other, test.metric, split) in SIDES
+            ):
+                return False
+            # The entropy is what is tested. It must agree with the numbers that are shown.
+            number = float(numbers[name]) - float(numbers[other])
+            return number * test.difference[0] > 0
+
+        named = self.leading
+        if len(named) < 2 or not differ(named[1], named[0]):
+            named = [BASE, *(name for name in self.leading if differ(name, BASE))]
+        if len(named) < 2:
+            return ""
+        first, *others = named
+        forms = [f"{self._label(name)} in {numbers[name]}" for name in others]
+        return f"{_capitalised(self._label(first))} answers in {numbers[first]} forms of SQL, {listed(forms)}."
+
+    def _pair(self, split: str) -> str:
+        """The second method against the first: first attempts and n tries, and other metrics that say the opposite."""
+        if len(self.leading) < 2:
+            return ""
+        other, name = (self.looks[method].label for method in self.leading)
+        verdicts = {metric: verdict for metric, verdict in self._verdicts(split).items() if verdict in SIDES}
+        plain = {metric: verdicts.pop(metric) for metric in self._plain(split) if metric in verdicts}
+        parts = [self._phrase(split, plain, f" than {other}")] if plain else []
+        for verdict, side in ((SUPPORTED, "above"), (LOWER, "below")):
+            metrics = [metric_name(metric) for metric, found in verdicts.items() if found == verdict]
+            if metrics and verdict not in plain.values():
+                parts.append(f"is {side} {'it' if parts else other} in {listed(metrics)}")
+        return f"{name} {', but '.join(parts)}." if parts else ""
+
+    def _to_base(self, split: str) -> str:
+        """What the leading methods gain and lose against the base; what holds for both is said once."""
+        verdicts = {
+            name: {m: v for m in self._plain(split) if (v := self._verdict(name, BASE, m, split)) in SIDES}
+            for name in self.leading
+        }
+        first, *others = verdicts.values()
+        shared = {m: v for m, v in first.items() if others and all(of.get(m) == v for of in others)}
+        subjects = {"both": shared} | {
+            self.looks[name].label: {m: v for m, v in of.items() if m not in shared} for name, of in verdicts.items()
+        }
+        clauses: list[str] = []
+        for subject, of in ((subject, of) for subject, of in subjects.items() if of):
+            than = "" if clauses else " than the base"
+            clauses.append(f"{subject} {self._phrase(split, of, than, plural=subject == 'both')}")
+        return f"{_capitalised('; '.join(clauses))}." if clauses else ""
+
+    def _phrase(self, split: str, verdicts: dict[str, str], than: str, plural: bool = False) -> str:
+        """What methods do more or less than others, from {metric of _plain: SUPPORTED or LOWER}."""
+        are, solve = ("are", "solve") if plural else ("is", "solves")
+        right, solved = self._plain(split)
+        words = {
+            right: {SUPPORTED: f"{are} right more often", LOWER: f"{are} right less often"},
+            solved: {
+                SUPPORTED: f"{solve} more questions in {self._tries(split)} tries",
+                LOWER: f"{solve} fewer questions in {self._tries(split)} tries",
+            },
+        }
+        first, *others = (words[metric][verdict] for metric, verdict in verdicts.items())
+        link = " and " if len(set(verdicts.values())) == 1 else ", but "
+        return link.join([first + than, *others])
+
+    def _verdicts(self, split: str) -> dict[str, str]:
+        """{metric: verdict} of the second method against the first, in all metrics that claims are about."""
+        first, second = self.leading
+        return {m: self._verdict(second, first, m, split) for m in claimed_metrics(self.comparison, split)}
+
+    def _tries(self, split: str) -> int:
+        return self.comparison.samples[BASE][split].n
+
+    def _plain(self, split: str) -> tuple[str, str]:
+        """The two metrics that the headline states in words and the tiles show."""
+        return f"mean@{self._tries(split)}", f"pass@{self._tries(split)}"
+
+    def _subject(self, kind: str) -> str:
+        return {STYLES: "Forms of SQL", PAIR: self._both(), TO_BASE: "Against the base"}[kind]
+
+    def _both(self) -> str:
+        return listed([self.looks[name].label for name in self.leading])
+
+    def _label(self, name: str) -> str:
+        return "the base" if name == BASE else self.looks[name].label
+
+    def _no_difference(self, split: str) -> str:
+        names = listed([self._label(name) for name in (BASE, *self.leading)])
+        prompts = self.comparison.samples[BASE][split].prompts
+        return f"No difference between {names} is beyond chance on these {prompts} questions."
+
     def tiles(self) -> list[Tile]:
-        m = self.spec.solved_in
+        right, solved = self._plain(self.split)
         tiles = [
-            self._tile("Pass@1", f"mean@{self.n}", "right at the first try, per cent"),
-            self._tile(f"Pass@{m}", f"pass@{m}", f"right at least once in {m} tries, per cent"),
+            self._tile("Pass@1", right, "right at the first try, per cent"),
+            self._tile(f"Pass@{self.n}", solved, f"right at least once in {self.n} tries, per cent"),
         ]
         if names := self.comparison.samples[BASE][self.split].style_names:
             most = len(names) - 1
-            return [*tiles, self._tile("Styles", "styles", f"distinct per question, of {most}", most)]
+            return [
+                *tiles,
+                self._tile("Forms of SQL", "styles", f"styles of a question’s right answers, of {most}", most),
+            ]
         return [*tiles, self._tile("Keep rate", "keep_rate", "per cent of what the base solved")]
 
     def _tile(self, title: str, metric: str, about: str, most: float = 1.0) -> Tile:
@@ -165,6 +241,10 @@ class Headline:
             words = f"{IN_WORDS[verdict]} the base" if verdict in IN_WORDS else ""
             bars.append(Bar(self.looks[name], text, share, low, high, SIGNS[verdict], words))
         return Tile(title, about, bars)
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def style_sentence(comparison: Comparison, looks: dict[str, Look]) -> str:

@@ -1,3 +1,16 @@
+// Long parts are folded on a phone. A link to a section unfolds it.
+(() => {
+  const parts = [...document.querySelectorAll("details.fold")];
+  if (matchMedia("(max-width: 640px)").matches) parts.forEach((part) => (part.open = false));
+  const unfold = () => {
+    const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    parts.filter((part) => target && target.contains(part)).forEach((part) => (part.open = true));
+    if (target) target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+})();
+
 // The question browser: pick or filter a question, and read the first answers of every model side by side.
 (() => {
   const { splits, texts } = JSON.parse(document.getElementById("answers-data").textContent);
@@ -53,6 +66,40 @@
     });
   };
 
+  // What a tapped row of the grid is: its question, and its answers by model in a row that is high enough to see.
+  let tapped = false;
+  const button = (text, label, act, disabled = false) => {
+    const made = element("button", text, { type: "button", ariaLabel: label, disabled });
+    made.addEventListener("click", act);
+    return made;
+  };
+
+  const pick = ({ text, cells }, { models, right, fills }) => {
+    document.querySelectorAll(".picked").forEach((box) => {
+      box.hidden = !tapped || box.dataset.split !== splitBox.value;
+      if (box.hidden) return;
+      const list = element("ul");
+      models.forEach((name, i) => {
+        const correct = cells[i].filter((kind) => right.includes(kind)).length;
+        const line = element("li", `${name}: ${correct} of ${cells[i].length} correct`);
+        line.append(strip(cells[i], fills));
+        list.append(line);
+      });
+      const read = () => {
+        document.querySelector("#questions details").open = true;
+        document.getElementById("questions").scrollIntoView();
+        questionBox.focus({ preventScroll: true });
+      };
+      box.replaceChildren(
+        element("p", text),
+        list,
+        button("↑", "Row above", () => step(-1), previous.disabled),
+        button("↓", "Row below", () => step(1), next.disabled),
+        button("Read the answers", "Read the answers", read),
+      );
+    });
+  };
+
   const show = () => {
     const split = chosen();
     const question = split.questions[questionBox.value];
@@ -78,6 +125,7 @@
       }),
     );
     mark(question.row);
+    pick(question, split);
   };
 
   const fillQuestions = (row) => {
@@ -120,9 +168,8 @@
       splitBox.value = block.closest(".panels").dataset.split;
       const row = +start + Math.min(rows - 1, Math.floor(((clientY - top) / height) * rows));
       const distances = chosen().questions.map((question) => Math.abs(question.row - row));
+      tapped = true;
       fillFilters(distances.indexOf(Math.min(...distances)));
-      document.getElementById("questions").scrollIntoView();
-      questionBox.focus({ preventScroll: true });
     }),
   );
   document.querySelectorAll(".script, .without-script").forEach((part) => (part.hidden = !part.hidden));

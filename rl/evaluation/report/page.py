@@ -11,14 +11,15 @@ from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.trade_off import trade_offs
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.answer_grid import AnswerGrid
+from rl.evaluation.report.answer_grid import AnswerGrid, shown_methods
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import Figures
 from rl.evaluation.report.headline import Headline, leading_methods, style_sentence
 from rl.evaluation.report.pareto_figure import NARROW, WIDE, pareto_figure
+from rl.evaluation.report.preview import HEIGHT, WIDTH
 from rl.evaluation.report.question_browser import browser_data
 from rl.evaluation.report.theme import COLOURS, method_looks
-from rl.evaluation.report.training_figures import training_figures
+from rl.evaluation.report.training_figures import ON_OWN_PROMPTS, training_figures
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from rl.evaluation.tables import claims_table, page_tables, split_name, tests_table
 
@@ -35,28 +36,33 @@ def render_page(
     tests: list[PairedTest],
     report: dict,
     logs: dict[str, TrainingLog],
+    picture: str = "",
 ) -> str:
     """The whole page.
 
     Args:
         report: the content of report.json.
         logs: {method: its training log}; if it is empty, the page has no training section.
+        picture: the https address of the picture that a link to the page shows; "" for none.
     """
     spec = comparison.spec
     looks, figures = method_looks(spec.short_names), Figures(comparison)
     colours = {name: look.colour.css for name, look in looks.items()}
     shown = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
     grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
+    first = shown_methods(comparison)
     training, more_training = training_figures(spec, logs)
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,
         colours=COLOURS,
-        top=Headline(comparison, claims, tests, looks),
+        picture=picture,
+        picture_size=(WIDTH, HEIGHT),
+        top=Headline(comparison, tests, looks),
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
         trade_offs=(found := trade_offs(comparison)),
         pareto={
-            screen: pareto_figure(found, leading_methods(spec), layout, file=False)
+            screen: pareto_figure(found, leading_methods(spec), layout, file=False, looks=looks)
             for screen, layout in (("broad", WIDE), ("slim", NARROW))
             if found
         },
@@ -67,7 +73,11 @@ def render_page(
             if samples.gold_failures
         ],
         grids={
-            name: (grid, [grid.panel(comparison, method, looks[method]) for method in shown])
+            name: (
+                grid,
+                [grid.panel(comparison, method, looks[method]) for method in first],
+                [grid.panel(comparison, method, looks[method]) for method in shown if method not in first],
+            )
             for name, grid in grids.items()
         },
         browser=browser_data(comparison, grids, shown),
@@ -95,6 +105,7 @@ def render_page(
         groups=figures.of_evaluation(report.get("_progress", {})),
         training=training,
         more_training=more_training,
+        on_own_prompts=ON_OWN_PROMPTS,
         definitions=report["_definitions"],
         settings=spec.settings | {f"sampling: {name}": _of_all_splits(comparison, name) for name in COMMON_SETTINGS},
         seconds={stage: duration(seconds) for stage, seconds in spec.seconds.items()},

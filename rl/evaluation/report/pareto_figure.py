@@ -19,12 +19,12 @@ from rl.evaluation.analysis.over_seeds import read_values
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs_over_seeds
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.labels import LETTER, Box, Label, Mark, place, text_width
-from rl.evaluation.report.theme import COLOURS, INK, METHOD_COLOURS, MUTED, Colour
+from rl.evaluation.report.theme import COLOURS, INK, METHOD_COLOURS, MUTED, Colour, Look
 from rl.evaluation.spec import BASE, CONTROL, GOLD, LABELS
 from rl.evaluation.tables import split_name
 
 REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], METHOD_COLOURS[BASE]
-BETTER = METHOD_COLOURS["dph_f"]
+BETTER = MUTED
 LARGE, SMALL = 6.5, 4.5  # radii of marks
 MOST_TICKS = 6
 # Of so many methods, one is only named if without it the plot's range would be at most this share.
@@ -83,6 +83,7 @@ class Panel:
         x, y: of its upper left corner.
         numbers: {method: number}, of all panels.
         leading: the methods that the report's headline is about.
+        looks: {method: its look in the report}; without looks a colour says what a method learns from.
     """
 
     def __init__(
@@ -93,8 +94,9 @@ class Panel:
         layout: Layout,
         numbers: Mapping[str, int],
         leading: Sequence[str],
+        looks: Mapping[str, Look] | None = None,
     ):
-        self.x, self.y, self.trade_off, self.leading = x, y, trade_off, leading
+        self.x, self.y, self.trade_off, self.leading, self.looks = x, y, trade_off, leading, looks
         self.frame, self.font = layout.frame, layout.font
         far = {name: trade_off.points[name] for name in _far(trade_off, leading)}
         shown = {name: point for name, point in trade_off.points.items() if name not in far}
@@ -142,7 +144,10 @@ class Panel:
     def _base(self) -> DrawnMark:
         (x, y), r = self.at(self.trade_off.base), LARGE
         shape = f"M{x} {y - r}l{r} {r}l{-r} {r}l{-r} {-r}z"
-        return DrawnMark(_words(LABELS[BASE], self.trade_off.base, self.trade_off.k), INK, shape, "", [], False, True)
+        colour = self.looks[BASE].colour if self.looks else INK
+        return DrawnMark(
+            _words(LABELS[BASE], self.trade_off.base, self.trade_off.k), colour, shape, "", [], False, True
+        )
 
     def _mark(self, name: str, point: Point) -> DrawnMark:
         (x, y), r = self.at(point.mean), self._radius(name)
@@ -155,17 +160,28 @@ class Panel:
             around = sorted(dots, key=lambda dot: math.atan2(dot[1] - y, dot[0] - x))
             area = _path(around) + "z" if around else ""
         words = _words(point.label, point.mean, self.trade_off.k)
-        colour = SEES_GOLD if point.role == GOLD else REHEARSES if point.rehearses or point.role == CONTROL else OTHER
+        colour = self.looks[name].colour if self.looks else _colour(point)
         return DrawnMark(words, colour, shape, area, dots, point.role is not None, name in self.leading)
 
 
-def pareto_figure(trade_offs: Sequence[TradeOff], leading: Sequence[str], layout: Layout, file: bool = True) -> Markup:
+def _colour(point: Point) -> Colour:
+    return SEES_GOLD if point.role == GOLD else REHEARSES if point.rehearses or point.role == CONTROL else OTHER
+
+
+def pareto_figure(
+    trade_offs: Sequence[TradeOff],
+    leading: Sequence[str],
+    layout: Layout,
+    file: bool = True,
+    looks: Mapping[str, Look] | None = None,
+) -> Markup:
     """SVG of the trade-offs.
 
     Args:
         trade_offs: at least one.
         leading: the methods that the report's headline is about.
         file: a picture of its own that follows the reader's dark scheme; else an element with the page's colours.
+        looks: see Panel.
     """
     names = list(dict.fromkeys(name for of in trade_offs for name in of.points))
     numbers = {name: number for number, name in enumerate(names, start=1)}
@@ -174,8 +190,8 @@ def pareto_figure(trade_offs: Sequence[TradeOff], leading: Sequence[str], layout
     for i, trade_off in enumerate(trade_offs):
         row, column = divmod(i, layout.columns)
         x, y = column * layout.width / layout.columns, row * layout.panel_height
-        panels.append(Panel(x, y, trade_off, layout, numbers, leading))
-    key, height = _flow(_key(panels, numbers), layout, panels[-1].y + layout.panel_height)
+        panels.append(Panel(x, y, trade_off, layout, numbers, leading, looks))
+    key, height = _flow(_key(panels, numbers, looks), layout, panels[-1].y + layout.panel_height)
     return Markup(
         ENVIRONMENT.get_template("pareto.svg").render(
             layout=layout,
@@ -191,24 +207,40 @@ def pareto_figure(trade_offs: Sequence[TradeOff], leading: Sequence[str], layout
     )
 
 
-def pareto_files(trade_offs: Sequence[TradeOff], leading: Sequence[str]) -> dict[str, str]:
+def pareto_files(
+    trade_offs: Sequence[TradeOff], leading: Sequence[str], looks: Mapping[str, Look] | None = None
+) -> dict[str, str]:
     """{name of a file: SVG}, for a wide and a narrow screen; empty without trade-offs."""
-    return {name: pareto_figure(trade_offs, leading, layout) for name, layout in FILES.items()} if trade_offs else {}
+    drawn = FILES if trade_offs else {}
+    return {name: pareto_figure(trade_offs, leading, layout, looks=looks) for name, layout in drawn.items()}
 
 
-def _key(panels: Sequence[Panel], numbers: Mapping[str, int]) -> list[tuple[str, Colour, str]]:
+def _key(
+    panels: Sequence[Panel], numbers: Mapping[str, int], looks: Mapping[str, Look] | None
+) -> list[tuple[str, Colour, str]]:
     """(glyph, its colour, meaning) of what occurs, and the names of numbered methods."""
     points = {name: point for panel in panels for name, point in panel.trade_off.points.items()}
     seeds = max(len(point.values) for point in points.values())
     measured = f"mean of {seeds} seeds, small dots" if seeds > 1 else "95 % intervals over questions"
     controls = any(point.role == CONTROL for point in points.values())
     rehearse = any(point.rehearses for point in points.values())
-    entries = [
-        ("◆", INK, "base model"),
-        ("●", OTHER, f"method ({measured})"),
-        ("●", REHEARSES, "with a divergence" if rehearse else ""),
-        ("○", REHEARSES, "its control" if controls else ""),
-        ("○", SEES_GOLD, "learns from gold answers" if any(p.role == GOLD for p in points.values()) else ""),
+    gold = any(point.role == GOLD for point in points.values())
+    if looks:
+        of_open = " or ".join(filter(None, ("control" if controls else "", "learns from gold answers" if gold else "")))
+        entries = [
+            ("◆", looks[BASE].colour, "base model"),
+            ("●", INK, f"method ({measured})"),
+            ("○", INK, of_open),
+        ]
+    else:
+        entries = [
+            ("◆", INK, "base model"),
+            ("●", OTHER, f"method ({measured})"),
+            ("●", REHEARSES, "with a divergence" if rehearse else ""),
+            ("○", REHEARSES, "its control" if controls else ""),
+            ("○", SEES_GOLD, "learns from gold answers" if gold else ""),
+        ]
+    entries += [
         ("━", MUTED, "best trade-offs"),
         ("■", BETTER, "better than the base in both"),
     ]

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.canvas import FONT_SIZE, canvas
-from rl.evaluation.report.theme import INK, PAGE, STYLE_INK, Look
+from rl.evaluation.report.theme import DARK_FILLS, INK, ON_DARK_FILL, ON_LIGHT_FILL, PAGE, Look
 from rl.evaluation.spec import ReportSpec
 from rl.metrics.bootstrap import Interval
 
@@ -169,7 +169,8 @@ def stacked_plot(
             colours = {"color": fills[piece], "edgecolor": PAGE.on(page)}
             bar = axes.barh(row + BAR_AT, part, left=start, height=BAR_HEIGHT, linewidth=1, **colours)
             if part >= LEAST_NAMED_SHARE:
-                axes.bar_label(bar, [f"{100 * part:.0f}"], label_type="center", color=STYLE_INK, fontsize=FONT_SIZE)
+                ink = ON_DARK_FILL if fills[piece] in DARK_FILLS else ON_LIGHT_FILL
+                axes.bar_label(bar, [f"{100 * part:.0f}"], label_type="center", color=ink, fontsize=FONT_SIZE)
             start += part
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])

@@ -1,7 +1,8 @@
 """Colours and markers of methods, styles and transitions, on a light and a dark page.
 
-Hues follow Okabe and Ito's palette for colour-blind readers. They are darkened or lightened until small text in them
-has a contrast of 4.5 to 1 with the page. Markers distinguish methods of similar hue.
+A colour means one thing on the whole page. Methods are red, orange, brown or blue; styles are violet, pink, green and
+gold; everything else is grey. Small text in a method's colour has a contrast of 4.5 to 1 with the page. The first five
+styles were chosen so that colour-blind readers can tell them apart. Markers distinguish methods of similar hue.
 """
 
 from dataclasses import dataclass
@@ -35,18 +36,18 @@ METHOD_COLOURS = {
     BASE_AGAIN: Colour("m-again", "#6d7681", "#858f9b"),
     "grpo": Colour("m-1", "#bd4b00", "#ff9a57"),
     "dph_js": Colour("m-2", "#006bb0", "#63b8f5"),
-    "dapo": Colour("m-3", "#ad3d82", "#f092c6"),
-    "dph_f": Colour("m-4", "#007a57", "#45d0a6"),
-    "rkl": Colour("m-5", "#806200", "#e5c445"),
+    "dapo": Colour("m-3", "#9b1020", "#ff6a6f"),
+    "dph_f": Colour("m-4", "#00757f", "#35d3e3"),
+    "rkl": Colour("m-5", "#6a4130", "#dcb79c"),
 }
 FURTHER_COLOURS = (
-    Colour("m-6", "#6a3fb0", "#bda2f7"),
-    Colour("m-7", "#6e4a2f", "#d8ad88"),
-    Colour("m-8", "#b3123f", "#ff7f9b"),
-    Colour("m-9", "#00707a", "#3fd0e0"),
-    Colour("m-10", "#4f6b00", "#b5d24a"),
-    Colour("m-11", "#2f3fa8", "#98a8ff"),
-    Colour("m-12", "#8a4f83", "#cfa9c9"),
+    Colour("m-6", "#2f3fa8", "#98a8ff"),
+    Colour("m-7", "#8a4f2b", "#e3936b"),
+    Colour("m-8", "#c92a2a", "#ff9d96"),
+    Colour("m-9", "#17365f", "#7d9ccf"),
+    Colour("m-10", "#4f2a20", "#b98a76"),
+    Colour("m-11", "#3f6488", "#a9cdee"),
+    Colour("m-12", "#23565f", "#83bdc9"),
 )
 # Cells of the answer grid that have no style's colour.
 WRONG = Colour("wrong", "#e4e7eb", "#2b3138")
@@ -58,11 +59,14 @@ COLOURS = (INK, MUTED, GRID, PAGE, WRONG, WRONG_MOST, NO_ANSWER, *METHOD_COLOURS
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 DASHES = "╌"
 
-# Fills of the answer grid and of stacked bars, on both pages; text on them is STYLE_INK. "Others" is grey.
-STYLE_FILLS = ("#4f93d8", "#e3b11c", "#e3743f", "#2fa87f", "#dc74a3", "#a08be0", "#93b83c")
-OTHERS_FILL = "#8f98a3"
-STYLE_INK = "#16191d"
-TRANSITION_FILLS = {"retained": "#62c3a4", "forgotten": "#ee9a74", "gained": "#7fb2e0", "unsolved": "#c6cbd1"}
+# Fills of the answer grid and of stacked bars, on both pages.
+STYLE_FILLS = ("#8477f3", "#c39810", "#a5e07c", "#d7559d", "#f3c0f0", "#6fae3f", "#b06fd8")
+OTHERS_FILL = "#b3a67c"
+CORRECT_FILL = "#58b368"  # in a task without styles
+TRANSITION_FILLS = {"retained": "#929da9", "forgotten": "#434c57", "gained": "#bcc4cd", "unsolved": "#eceef1"}
+# Text on a fill.
+ON_LIGHT_FILL, ON_DARK_FILL = "#16191d", "#ffffff"
+DARK_FILLS = (TRANSITION_FILLS["forgotten"],)
 
 
 @dataclass(frozen=True)

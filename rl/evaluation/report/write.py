@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING
 
 from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
 
-def write_report(spec: "ReportSpec", out: Path) -> dict:
-    """Measure all methods, write out/report.{json,html}, out/answers.svg and, of two methods or more, out/pareto.svg
-    (pareto_figure.py), and return the content of report.json.
+def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
+    """Measure all methods, write out/report.{json,html}, out/answers.svg, out/preview.png and, of two methods or more,
+    out/pareto.svg (pareto_figure.py), and return the content of report.json.
 
     report.json is {method: {split: summary}} (prompt_metrics.summarise) with further keys: "_definitions" {term: text},
     "_claims" [claims.Claim], "_tests" [paired_test.PairedTest], "_labels" {method: label} and, if a method has
     checkpoints, "_progress" (comparison.Progress). A summary has "groups": {key of extra_info: {value: summary of the
     group (prompt_metrics.summarise_group)}}.
+
+    Args:
+        address: where `out` will be published; the page then names preview.png as the picture of a link to it.
 
     Raises:
         UserError: the files cannot be compared; nothing is written then.
@@ -33,9 +37,11 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.analysis.training_log import read_training_log
     from rl.evaluation.measures import definitions
     from rl.evaluation.report.answer_grid import answer_figure
-    from rl.evaluation.report.headline import leading_methods
+    from rl.evaluation.report.headline import Headline, leading_methods
     from rl.evaluation.report.page import render_page
     from rl.evaluation.report.pareto_figure import pareto_files
+    from rl.evaluation.report.preview import FILE, preview_image
+    from rl.evaluation.report.theme import method_looks
     from rl.evaluation.spec import BASE
     from rl.metrics.styles import BY_PREFIX
 
@@ -57,15 +63,18 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
         "_labels": {name: method.label for name, method in spec.methods.items()},
     }
     report |= {"_progress": progress} if (progress := read_progress(comparison)) else {}
+    looks = method_looks(spec.short_names)
+    picture = f"{address.removesuffix('/')}/{FILE}" if address else ""
     files = {
-        "report.html": render_page(comparison, judged, tests, report, logs),
+        "report.html": render_page(comparison, judged, tests, report, logs, picture),
         "answers.svg": answer_figure(comparison),
         "report.json": json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
     }
-    files |= pareto_files(trade_offs(comparison), leading_methods(spec))
+    files |= pareto_files(trade_offs(comparison), leading_methods(spec), looks)
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         atomic_write.write_text(out / name, text)
+    atomic_write.write_bytes(out / FILE, preview_image(comparison, Headline(comparison, tests, looks).title()))
     return report
 
 
@@ -75,11 +84,13 @@ def main(arguments: list[str] | None = None) -> int:
     with user_errors_exit():
         from rl.evaluation.spec import read_spec
 
+        if options.address and not options.address.startswith("https://"):
+            raise UserError(f"--address is {options.address}: give the whole address, which begins with https://.")
         spec = read_spec(options.spec)
         sys.stderr.write(f"Comparing {', '.join(spec.methods)}.\n")
         from rl.evaluation.analysis.claims import failed_checks  # numpy loads after the first line is printed
 
-        report = write_report(spec, options.out)
+        report = write_report(spec, options.out, options.address)
     sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
     failures = failed_checks(report) if options.check else []
     for failure in failures:
@@ -99,6 +110,11 @@ def parser() -> argparse.ArgumentParser:
         help="JSON: methods, their sample files, texts (docs/reference/evaluation.md)",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
+    parser.add_argument(
+        "--address",
+        default="",
+        help="https address at which the folder will be published; a link to the report then shows preview.png",
+    )
     parser.add_argument(
         "--check",
         action="store_true",
