@@ -1,7 +1,7 @@
 """Request and reply bodies of other trainers' remote reward models; each is turned into questions of POST /v1/score.
 
-POST /v1/openrlhf: OpenRLHF's --reward.remote_url (openrlhf/utils/agent.py of 0.11.2, SingleTurnAgentExecutor).
-POST /v1/slime: slime's --rm-type remote_rm --rm-url (slime/rollout/rm_hub/__init__.py, remote_rm).
+POST /v1/openrlhf: OpenRLHF's --reward.remote_url (0.11.2: SingleTurnAgentExecutor of openrlhf.utils.agent).
+POST /v1/slime: slime's --rm-type remote_rm --rm-url (remote_rm of slime.rollout.rm_hub).
 """
 
 import re

@@ -1,6 +1,6 @@
 """The endpoints for OpenRLHF and slime, asked as the trainers' own code asks them.
 
-The bodies are those of OpenRLHF 0.11.2 (openrlhf/utils/agent.py) and slime (slime/rollout/rm_hub/__init__.py).
+The bodies are those of OpenRLHF 0.11.2 (openrlhf.utils.agent) and slime (slime.rollout.rm_hub).
 tests/trainers runs OpenRLHF's own client.
 """
 
@@ -110,7 +110,7 @@ def test_a_body_that_does_not_fit_is_a_422(both: Scorer) -> None:
 
 
 def slime_sample(response: str, label: object) -> SimpleNamespace:
-    """The fields of slime's Sample (slime/utils/types.py) that a reward function reads and may set."""
+    """The fields of slime's Sample (slime.utils.types) that a reward function reads and may set."""
     return SimpleNamespace(response=response, label=label, reward=None, remove_sample=False)
 
 

@@ -1,6 +1,6 @@
 """OpenRLHF's own SingleTurnAgentExecutor, with POST /v1/openrlhf as its remote reward model.
 
-openrlhf/utils/agent.py needs aiohttp alone, but openrlhf.utils imports deepspeed. It is imported without this __init__.
+openrlhf.utils.agent needs aiohttp alone, but openrlhf.utils imports deepspeed. It is imported without this __init__.
 """
 
 import asyncio
