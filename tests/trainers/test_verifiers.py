@@ -1,6 +1,8 @@
 """verifiers' own scoring of a task: its reward is rl.scorer.client.verifiers.reward, plugged by its name."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 import verifiers.v1 as vf
@@ -8,6 +10,7 @@ import verifiers.v1 as vf
 from rl.scorer.client.shared import close_shared_clients
 from tests.trainers.conftest import NAMES, SQL
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "other-trainers.md"
 CONFIG = vf.TaskConfig.model_validate({"rewards": {"scorer": {"fn": "rl.scorer.client.verifiers.reward", "weight": 2}}})
 
 
@@ -26,11 +29,15 @@ class Sum(vf.TaskData):
 
 
 def scored(data: vf.TaskData, response: str) -> vf.Trace:
-    """The trace of a response to a task, after verifiers has scored it."""
-    task = vf.Task[type(data)](data, CONFIG)
+    """The trace of a response to this task, after verifiers has scored it."""
+    return scored_by(vf.Task[type(data)](data, CONFIG), response)
+
+
+def scored_by(task: vf.Task, response: str) -> vf.Trace:
+    """The same of a task with its configuration."""
     node = vf.MessageNode(message=vf.AssistantMessage(content=response), sampled=True)
     agent = vf.AgentInfo(config=vf.AgentConfig())
-    trace = vf.Trace(task=vf.TraceTask(type=type(data).__name__, data=data), agent=agent, nodes=[node])
+    trace = vf.Trace(task=vf.TraceTask(type=type(task).__name__, data=task.data), agent=agent, nodes=[node])
 
     async def score() -> None:
         try:
@@ -69,3 +76,11 @@ def test_what_cannot_be_judged_is_an_error_and_leaves_the_reward_empty(monkeypat
     monkeypatch.delenv("DPH_SCORER")
     with pytest.raises(vf.TaskError, match="No scorer server is named"):
         scored(Sum(ground_truth="4"), "4")
+
+
+def test_the_quick_start_of_the_page() -> None:
+    [block] = re.findall(r"^```python\n(import verifiers.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    names: dict = {}
+    exec(block.replace("shop/shop.sqlite", SQL["db_id"]), names)
+    [task] = names["Shop"](vf.TasksetConfig())
+    assert scored_by(task, f"```sql\n{NAMES}\n```").rewards["scorer"].value == 1.0

@@ -14,6 +14,7 @@ from rl.common.errors import UserError
 from rl.scorer.client import MathReward, SQLReward
 from rl.scorer.client.protocol import ScorerRefused, ScorerUnavailable
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "other-trainers.md"
 NAMES, SHOP = "SELECT name FROM item", "shop/shop.sqlite"
 # Whole responses are words, so that some are right from the first step.
 RIGHT_SQL, WRONG_SQL = f"```sql\n{NAMES}\n```", "```sql\nSELECT id FROM item\n```"
@@ -90,6 +91,23 @@ def test_trl_trains_two_steps_on_sql_and_math(form, server, trainer):
     assert right == pytest.approx(counts["match"]) and 0 < right < 16
     assert all(line["scorer/unjudged"] == pytest.approx(0.5) for line in steps)
     assert any(not torch.equal(value, first[name]) for name, value in grpo.model.named_parameters())
+
+
+def test_the_quick_start_of_the_page(server, word_llama, tmp_path, monkeypatch):
+    word_llama(tmp_path / "model", WORDS, template=TEMPLATE)
+    monkeypatch.chdir(tmp_path)
+    [block] = re.findall(r"^```python\n(from datasets.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    small = "use_cpu=True, bf16=False, report_to='none', max_completion_length=2, save_strategy='no'"
+    for name, value in {
+        "http://127.0.0.1:5001": server.address,
+        "Qwen/Qwen2.5-0.5B-Instruct": "model",
+        "max_steps=2": f"max_steps=2, {small}",
+    }.items():
+        assert name in block
+        block = block.replace(name, value)
+    before = scored(server)
+    exec(block, {})
+    assert sum(scored(server).values()) - sum(before.values()) == 2 * 8
 
 
 def test_a_broken_reference_trains_nothing(server, trainer):
