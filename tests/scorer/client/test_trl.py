@@ -111,7 +111,7 @@ def test_the_quick_start_of_the_page(server, word_llama, tmp_path, monkeypatch):
 
 
 def test_a_broken_reference_trains_nothing(server, trainer):
-    grpo = trainer([SQLReward(server.address)], [BROKEN_ROW])
+    grpo = trainer([SQLReward(server.address)], [BROKEN_ROW] * 2)
     first = {name: value.clone() for name, value in grpo.model.named_parameters()}
     grpo.train()
     assert scored(server)["gold_error"] >= 16
@@ -120,7 +120,7 @@ def test_a_broken_reference_trains_nothing(server, trainer):
 
 def test_a_server_that_is_gone_stops_training(scorer_process, trainer):
     with pytest.raises(ScorerUnavailable, match="No scorer answers"):
-        trainer([SQLReward(scorer_process.address, retries=0)], [SQL_ROW]).train()
+        trainer([SQLReward(scorer_process.address, retries=0)], [SQL_ROW] * 2).train()
 
 
 def rewards_of(reward, rows: list[dict], completions: list) -> list[float | None]:
