@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rl.common.errors import UserError
+from rl.scorer.client.protocol import Score
 from rl.scorer.client.shared import score_response
 from rl.scorer.client.transport import RequestSettings
 from rl.scorer.labels import question_of_label
@@ -22,6 +23,7 @@ class _ScorerReward:
     """
 
     columns: ClassVar[tuple[str, ...]]
+    optional_columns: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, scorer: str | Sequence[str] | None = None, **settings: Any):
         RequestSettings(**settings)  # raises TypeError for a name that it lacks
@@ -41,7 +43,7 @@ class _ScorerReward:
         """The reward of each completion: 0 to 1, of some reward models -1 to 1.25 (docs/reference/scorer.md).
 
         None, so that TRL leaves the completion out, for a row whose columns are all None (it is for another reward
-        function) and where the reference itself cannot be evaluated; scorer/unjudged is their share.
+        function), and where the reference itself cannot be evaluated (their share is logged as scorer/unjudged).
 
         Raises:
             UserError: the data set lacks a column, or a row has some of them only.
@@ -50,21 +52,22 @@ class _ScorerReward:
         name = type(self).__name__
         if lacking := [column for column in self.columns if column not in columns]:
             raise UserError(f"{name} needs the column {lacking[0]}, which the data set lacks: rename or add it.")
+        used = [column for column in (*self.columns, *self.optional_columns) if column in columns]
 
-        async def score(number: int, completion: Any) -> float | None:
-            row = {column: values[number] for column, values in columns.items() if isinstance(values, list)}
-            empty = [column for column in self.columns if row.get(column) in (None, "")]
+        async def score(number: int, completion: Any) -> Score | None:
+            row = {column: columns[column][number] for column in used}
+            empty = [column for column in self.columns if row[column] in (None, "")]
             if len(empty) == len(self.columns):
                 return None
             if empty:
-                raise UserError(f"{name}: the column {empty[0]} of a row is {row.get(empty[0])!r}; correct the row.")
-            result = await score_response(_text(completion), self.question(row), self._scorer, **self._settings)
-            return None if result.gold_error else result.reward
+                raise UserError(f"{name}: the column {empty[0]} of a row is {row[empty[0]]!r}; correct the row.")
+            return await score_response(_text(completion), self.question(row), self._scorer, **self._settings)
 
-        rewards = await asyncio.gather(*(score(*numbered) for numbered in enumerate(completions)))
-        if log_metric is not None and rewards:
-            log_metric("scorer/unjudged", sum(reward is None for reward in rewards) / len(rewards))
-        return list(rewards)
+        scores = await asyncio.gather(*(score(*numbered) for numbered in enumerate(completions)))
+        unjudged = [score.gold_error for score in scores if score is not None]
+        if log_metric is not None and unjudged:
+            log_metric("scorer/unjudged", sum(unjudged) / len(unjudged))
+        return [None if score is None or score.gold_error else score.reward for score in scores]
 
 
 class SQLReward(_ScorerReward):
@@ -75,15 +78,14 @@ class SQLReward(_ScorerReward):
     """
 
     columns = ("db_id", "gold_sql")
+    optional_columns = ("cmp_method",)
 
     def __init__(self, scorer: str | Sequence[str] | None = None, cmp_method: str = "bird", **settings: Any):
         super().__init__(scorer, **settings)
         self._cmp_method = cmp_method
 
     def question(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return {column: row[column] for column in self.columns} | {
-            "cmp_method": row.get("cmp_method") or self._cmp_method
-        }
+        return {**row, "cmp_method": row.get("cmp_method") or self._cmp_method}
 
 
 class MathReward(_ScorerReward):

@@ -89,7 +89,7 @@ def test_trl_trains_two_steps_on_sql_and_math(form, server, trainer):
     # Each step has four responses to the SQL question and four to the sum.
     right = 4 * sum(line[f"rewards/{name}/mean"] for line in steps for name in ("SQLReward", "MathReward"))
     assert right == pytest.approx(counts["match"]) and 0 < right < 16
-    assert all(line["scorer/unjudged"] == pytest.approx(0.5) for line in steps)
+    assert all(line["scorer/unjudged"] == 0 for line in steps)
     assert any(not torch.equal(value, first[name]) for name, value in grpo.model.named_parameters())
 
 
@@ -115,6 +115,7 @@ def test_a_broken_reference_trains_nothing(server, trainer):
     first = {name: value.clone() for name, value in grpo.model.named_parameters()}
     grpo.train()
     assert scored(server)["gold_error"] >= 16
+    assert [line["scorer/unjudged"] for line in grpo.state.log_history if "reward" in line] == [1, 1]
     assert all(torch.equal(value, first[name]) for name, value in grpo.model.named_parameters())
 
 
