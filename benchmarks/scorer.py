@@ -179,7 +179,7 @@ async def latencies(address: str, bodies: list[dict], at_once: int) -> list[floa
 
 async def training_client(address: str, bodies: list[dict]) -> list[float]:
     """The same through training's client, which joins all calls within 5 ms into one request."""
-    from verl.dph.reward.client import ScorerClient
+    from rl.scorer.client.scorer_client import ScorerClient
 
     async with ScorerClient(address) as client:
         asked = (client.score(body["gen_responses"][0], body["extra"]) for body in bodies)

@@ -18,11 +18,13 @@ from starlette.exceptions import HTTPException
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
+from rl.scorer.examples import examples_of
 from rl.scorer.fork_server import WorkerLost
 from rl.scorer.metrics import Measured, Metrics
 from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.protocol import ApiRequest, BatchRequest, api_reply, batch_reply, parse
 from rl.scorer.scorers import Busy, Question, Scorers
+from rl.scorer.trainers import OpenRlhfRequest, SlimeRequest, openrlhf_reply, slime_reply
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ def create_app(
     Its state has `failure`: why the workers did not start, else None; and `metrics`.
     """
     scorers = Scorers(settings)
-    server = settings.ScorerServer
+    server, examples = settings.ScorerServer, examples_of(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -73,25 +75,36 @@ def create_app(
         _log(questions, scores, labels, time.perf_counter() - started, server.log_responses)
         return scores
 
-    @app.put("/api", openapi_extra=_body_of(ApiRequest))
+    @app.put("/api", openapi_extra=_body_of(ApiRequest, examples["/api"]))
     async def score(request: Request) -> Response:
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
-        [scores] = await score_all([(body.extra, body.gen_responses)], labels)
-        lost = next((score.error for score in scores if score.outcome == INFRA_ERROR), None)
-        if lost is not None:
-            # This protocol has no outcome for it.
-            raise Busy(lost)
+        [scores] = _judged(await score_all([(body.extra, body.gen_responses)], labels))
         return _json(api_reply(scores, server.max_reply_bytes))
 
-    @app.post("/v1/score", openapi_extra=_body_of(BatchRequest))
+    @app.post("/v1/score", openapi_extra=_body_of(BatchRequest, examples["/v1/score"]))
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
         return _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
+
+    async def score_for_trainer(request: Request, model: type[OpenRlhfRequest] | type[SlimeRequest]) -> list[Score]:
+        body = parse(model, await _read(request, server.max_body_bytes, server.request_seconds), 422)
+        return [score for [score] in _judged(await score_all(body.questions, {}))]
+
+    @app.post("/v1/openrlhf", openapi_extra=_body_of(OpenRlhfRequest, examples["/v1/openrlhf"]))
+    async def score_for_openrlhf(request: Request) -> dict:
+        """Rewards for OpenRLHF's --reward.remote_url: {"rewards": [...], "scores": [...], "extra_logs": {...}}."""
+        return openrlhf_reply(await score_for_trainer(request, OpenRlhfRequest))
+
+    @app.post("/v1/slime", openapi_extra=_body_of(SlimeRequest, examples["/v1/slime"]))
+    async def score_for_slime(request: Request) -> dict:
+        """A reward for slime's remote_rm, with --reward-key score: {"score", "acc", "gold_error", "outcome"}."""
+        [score] = await score_for_trainer(request, SlimeRequest)
+        return slime_reply(score)
 
     @app.get("/heartbeat")
     async def heartbeat() -> dict[str, str]:
@@ -118,11 +131,19 @@ def create_app(
     return app
 
 
-def _body_of(model: type[BaseModel]) -> dict:
+def _judged(scores: list[list[Score]]) -> list[list[Score]]:
+    """The scores, for a protocol that has no outcome for a failure of the infrastructure: that raises Busy."""
+    lost = next((score.error for score in chain.from_iterable(scores) if score.outcome == INFRA_ERROR), None)
+    if lost is not None:
+        raise Busy(lost)
+    return scores
+
+
+def _body_of(model: type[BaseModel], example: dict) -> dict:
     """The OpenAPI description of a body that `_read` reads, which FastAPI does not see; its definitions are inlined."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
-    content = {_JSON: {"schema": _resolved(schema, definitions)}}
+    content = {_JSON: {"schema": _resolved(schema, definitions), "example": example}}
     return {"requestBody": {"content": content, "required": True}}
 
 

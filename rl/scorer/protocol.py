@@ -56,15 +56,15 @@ class BatchRequest(BaseModel):
     digests: bool = False
 
 
-def parse(model: type[BaseModel], body: bytes) -> Any:
-    """The body as `model`. Raises HTTPException 400 with the first wrong place."""
+def parse(model: type[BaseModel], body: bytes, status: int = 400) -> Any:
+    """The body as `model`. Raises HTTPException `status` with the first wrong place."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         # pydantic puts the kind of question, which no body contains, into the place.
         where = ".".join(str(part) for part in first["loc"] if part not in _KINDS) or "the body"
-        raise HTTPException(400, f"{where}: {first['msg']}") from None
+        raise HTTPException(status, f"{where}: {first['msg']}") from None
 
 
 class _Payloads:

@@ -13,8 +13,8 @@ import pytest
 from rl.demo.base_model import Shape, build_model
 from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer
+from rl.scorer.client.protocol import OUTCOMES
 from tests.cluster.conftest import address, write_scorer_config
-from verl.dph.reward.protocol import OUTCOMES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

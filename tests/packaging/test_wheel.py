@@ -1,5 +1,8 @@
 """What our wheel holds, and that it starts where nothing is installed but what it asks for."""
 
+import json
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -7,10 +10,11 @@ import zipfile
 from email.parser import Parser
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.packaging.conftest import REPOSITORY, UV
+
+PAGE = REPOSITORY / "docs" / "howto" / "other-trainers.md"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +51,7 @@ def test_its_entry_points_and_extras(files):
     ):
         assert line in entry_points
     declared = Parser().parsestr(metadata(files, "METADATA"))
-    assert {*declared.get_all("Provides-Extra")} == {"scorer", "engines", "audit", "report", "train"}
+    assert {*declared.get_all("Provides-Extra")} == {"scorer", "client", "engines", "audit", "report", "train"}
     assert declared["Requires-Python"] == "<3.13,>=3.11"
 
 
@@ -68,21 +72,39 @@ def test_dph_starts_from_the_wheel_alone(wheel, tmp_path):
 
 
 def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
+    """The commands of docs/howto/other-trainers.md, with the server on a free port."""
     venv, address = installed(f"dph-rl[scorer] @ {wheel.as_uri()}", tmp_path), tmp_path / "address"
     assert not [
         found for name in ("torch", "pyarrow", "verl/__init__.py") for found in venv.glob(f"lib/*/site-packages/{name}")
     ]
 
-    settings = next(venv.glob("lib/*/site-packages/rl/scorer/math.yaml"))
-    command = [venv / "bin" / "dph", "scorer", "-c", settings, "--port", "0", "--address-file", address]
+    block = re.search(r"^```bash\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
+    install, *prepare, serve, heartbeat, score, metrics = map(shlex.split, block.replace(" &\n", "\n").splitlines())
+    assert install == ["pip", "install", f"dist/{wheel.name}[scorer]"]
+    for command in prepare:
+        subprocess.run(command, cwd=tmp_path, check=True)
+    assert serve[:2] == ["dph", "scorer"]
+    command = [venv / "bin" / "dph", *serve[1:], "--port", "0", "--address-file", address]
     with subprocess.Popen(command, env={}, cwd=tmp_path) as server:
         try:
             wait_for(address, server)
-            question = {"question": {"ground_truth": "1/2"}, "responses": [r"\boxed{0.5}", r"\boxed{2}"]}
-            reply = httpx.post(f"http://{address.read_text()}/v1/score", json={"questions": [question]}, timeout=60)
+
+            def curl(words: list[str]) -> str:
+                asked = [word.replace("127.0.0.1:5001", address.read_text()) for word in words]
+                return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=60).stdout
+
+            assert json.loads(curl(heartbeat)) == {"status": "healthy"}
+            [[answer]] = json.loads(curl(score))["answers"]
+            assert (answer["outcome"], answer["score"]) == ("match", 1.0)
+            assert 'scorer_answers_total{outcome="match"} 1.0\n' in curl(metrics)
         finally:
             server.terminate()
-    assert [[score["outcome"] for score in scores] for scores in reply.json()["answers"]] == [["match", "mismatch"]]
+
+
+def test_the_client_imports_from_its_extra_alone(wheel, tmp_path):
+    venv = installed(f"dph-rl[client] @ {wheel.as_uri()}", tmp_path)
+    load = "import rl.scorer.client, rl.scorer.client.slime, rl.scorer.client.verifiers; rl.scorer.client.SQLReward()"
+    subprocess.run([venv / "bin" / "python", "-c", load], env={}, cwd=tmp_path, check=True)
 
 
 def installed(requirement: str, folder: Path) -> Path:

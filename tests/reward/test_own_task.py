@@ -13,9 +13,9 @@ from rl.common.processes import end_process_tree
 from rl.data.inspect.command import main as inspect
 from rl.data.questions import scorer_question
 from rl.data.rows import read_rows
+from rl.scorer.client.scorer_client import ScorerClient, ScorerUnavailable
+from rl.scorer.client.shared import close_shared_clients
 from rl.scorer.server import main
-from verl.dph.reward import score
-from verl.dph.reward.client import ScorerClient, ScorerUnavailable
 from verl.dph.reward.score import compute_score
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -109,8 +109,7 @@ def test_the_function_scores_responses_also_for_training(server):
         try:
             return await compute_score("task:countdown", "Answer: 3 * 4 + 5", truth, scorer=server)
         finally:
-            while score._clients:  # which live as long as a trainer's event loop
-                await score._clients.popitem()[1].close()
+            await close_shared_clients()  # which live as long as a trainer's event loop
 
     result = asyncio.run(reward())
     assert (result["score"], result["acc"], result["outcome"]) == (1.0, 1, "match")

@@ -10,9 +10,9 @@ from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
 from rl.common.errors import UserError
-from verl.dph.reward import score
-from verl.dph.reward.client import ScorerClient
-from verl.dph.reward.protocol import ScorerRefused
+from rl.scorer.client.protocol import ScorerRefused
+from rl.scorer.client.scorer_client import ScorerClient
+from rl.scorer.client.shared import close_shared_clients
 from verl.dph.reward.score import compute_score
 
 KEYS = {"score", "acc", "gold_error", "pred", "outcome", "scorer"}
@@ -25,15 +25,9 @@ def grade(*arguments, **settings) -> dict:
         try:
             return await compute_score(*arguments, **settings)
         finally:
-            await close_clients()
+            await close_shared_clients()
 
     return asyncio.run(scenario())
-
-
-async def close_clients():
-    while score._clients:
-        _, client = score._clients.popitem()
-        await client.close()
 
 
 def truth(gold: str, database: str = "shop/shop.sqlite") -> dict:
@@ -108,7 +102,7 @@ def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypa
             reward(data_source="bird", solution_str=text, ground_truth=truth(NAMES), extra_info={}) for text in texts
         )
         results = await asyncio.gather(*calls)
-        await close_clients()
+        await close_shared_clients()
         return results
 
     results = asyncio.run(scenario())

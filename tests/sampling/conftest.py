@@ -19,7 +19,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import SampleMetadata, SampleWriter, read_samples
-from verl.dph.reward.client import ScorerClient
+from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.sampling.sampler import SamplingSettings, sample
 
 ANSWERS = (

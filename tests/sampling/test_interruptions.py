@@ -11,7 +11,7 @@ import pytest
 
 from rl.common.append_log import AppendLog
 from rl.data.sample_file import journal_path
-from verl.dph.reward import transport
+from rl.scorer.client import transport
 
 TOTAL = 24
 DEADLINE_S = 60

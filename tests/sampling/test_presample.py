@@ -19,10 +19,10 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.data.sample_file import journal_path, read_metadata, read_samples
 from rl.data.sample_summary import summarize
+from rl.scorer.client.scorer_client import ScorerUnavailable
 from tests.sampling.conftest import TRUTH
 from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.reward.client import ScorerUnavailable
 from verl.dph.sampling import job
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count, rollout_client
 

@@ -10,7 +10,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, SampleWriter
-from verl.dph.reward.client import ScorerUnavailable
+from rl.scorer.client.scorer_client import ScorerUnavailable
 from verl.dph.sampling.sampler import sample, sample_seed
 
 END = 1

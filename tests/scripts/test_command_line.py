@@ -9,8 +9,8 @@ import yaml
 
 from rl.common.errors import UserError
 from rl.configuration.methods import files, methods
+from rl.scorer.client.servers import ServerPool
 from tests.scripts.conftest import SCRIPTS, values
-from verl.dph.reward.servers import ServerPool
 
 ACTOR = "actor_rollout_ref.actor"
 KEYS = {

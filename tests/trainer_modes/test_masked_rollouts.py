@@ -7,7 +7,7 @@ That they have no gradient either is tested with verl's worker (tests/training/t
 import pandas as pd
 import pytest
 
-from verl.dph.reward.protocol import OUTCOMES
+from rl.scorer.client.protocol import OUTCOMES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -11,7 +11,7 @@ from transfer_queue import KVBatchMeta
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from rl.common.outcomes import OUTCOMES
-from verl.dph.reward.protocol import Effort
+from rl.scorer.client.protocol import Effort
 from verl.dph.training import rollout_ledger
 from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.rows import Row
-from verl.dph.reward.client import ScorerClient
+from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 
 logger = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from rl.common.fingerprint import file_sha256
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
 from rl.data.rows import Prompt, PromptFiles
 from rl.data.sample_file import read_metadata, read_samples
+from rl.scorer.client.protocol import Score
+from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.store import Row, Store
-from verl.dph.reward.client import ScorerClient
-from verl.dph.reward.protocol import Score
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.job import stop_ids, tokenized_prompts
 

@@ -1,35 +1,13 @@
 """The reward function that verl's reward loop awaits (reward.custom_reward_function, name compute_score)."""
 
-import asyncio
-import atexit
 import json
-import logging
 from collections.abc import Sequence
-from concurrent.futures import CancelledError
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from rl.data.questions import scorer_question
-from verl.dph.reward.client import ScorerClient
-from verl.dph.reward.settings import scorer_address
-from verl.dph.reward.transport import RequestSettings
-
-logger = logging.getLogger(__name__)
-
-# One client, with its session and view of the servers, for each event loop and settings. A reward worker has one loop.
-_clients: dict[tuple, ScorerClient] = {}
-_broken_questions: set[str] = set()
-_CLOSE_S = 2.0
-
-
-@atexit.register
-def _close_clients() -> None:
-    """Close the sessions of loops that still run, as on a CPU in the driver's process: aiohttp complains otherwise."""
-    for (loop, *_), client in _clients.items():
-        if loop.is_running():
-            with suppress(TimeoutError, CancelledError):
-                asyncio.run_coroutine_threadsafe(client.close(), loop).result(_CLOSE_S)
+from rl.scorer.client.shared import score_response
+from rl.scorer.client.transport import RequestSettings
 
 
 async def compute_score(
@@ -66,15 +44,8 @@ async def compute_score(
         UserError: an unknown data source, a request that the server rejects, or a server that is not a scorer.
     """
     question = scorer_question(data_source, ground_truth)
-    result = await _client(scorer, timeout, retries, busy_limit).score(solution_str, question)
-    if result.gold_error and (key := json.dumps(question)) not in _broken_questions:
-        _broken_questions.add(key)
-        logger.warning(
-            "The reference of a prompt cannot be evaluated (%s: %s); it trains nothing: %.300s",
-            result.outcome,
-            result.error,
-            question,
-        )
+    limits = {"timeout_s": timeout, "retries": retries, "busy_limit_s": busy_limit}
+    result = await score_response(solution_str, question, scorer, **limits)
     return {
         "score": result.reward,
         "acc": result.acc,
@@ -83,12 +54,3 @@ async def compute_score(
         "outcome": result.outcome,
         "scorer": json.dumps(asdict(result.effort)),
     }
-
-
-def _client(scorer: str | Sequence[str] | None, timeout: float, retries: int, busy_limit: float) -> ScorerClient:
-    address = scorer_address(scorer)
-    servers = address if isinstance(address, str) else tuple(address)
-    key = (asyncio.get_running_loop(), servers, timeout, retries, busy_limit)
-    if key not in _clients:
-        _clients[key] = ScorerClient(address, timeout_s=timeout, retries=retries, busy_limit_s=busy_limit)
-    return _clients[key]

@@ -19,8 +19,8 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import PendingResponse, SampleMetadata, SampleWriter, read_samples
+from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.hf_rollout.sampling import end_ids
-from verl.dph.reward.client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.rollout_engine import replica_count
 from verl.dph.sampling.sampler import Drawn, SamplingSettings, sample

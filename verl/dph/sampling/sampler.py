@@ -21,7 +21,7 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.data.rows import Prompt, PromptFiles
 from rl.data.sample_file import LOG_PROB_DECIMALS, PendingResponse, SampleRecord, SampleWriter
-from verl.dph.reward.client import ScorerClient
+from rl.scorer.client.scorer_client import ScorerClient
 
 
 @dataclass(frozen=True)

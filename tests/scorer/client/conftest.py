@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from aiohttp import web
 
-from verl.dph.reward.client import ScorerClient
+from rl.scorer.client.scorer_client import ScorerClient
 
 
 class FakeScorer:

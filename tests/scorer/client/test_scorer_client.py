@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from rl.common.errors import UserError
-from verl.dph.reward import client as client_module
-from verl.dph.reward.client import BATCH_RESPONSES
-from verl.dph.reward.protocol import ScorerBusy, ScorerMismatch, ScorerRefused, ScorerUnavailable
+from rl.scorer.client import scorer_client as client_module
+from rl.scorer.client.protocol import ScorerBusy, ScorerMismatch, ScorerRefused, ScorerUnavailable
+from rl.scorer.client.scorer_client import BATCH_RESPONSES
 
 # ---------------------------------------------------------------------------- what is sent
 
@@ -285,7 +285,7 @@ def test_a_dead_server_beside_a_busy_one_ends_nothing(fake, client_of):
     "status, header", [(429, "0"), (503, "-5"), (503, "Wed, 21 Oct 2015 07:28:00 GMT"), (503, "nan"), (503, None)]
 )
 def test_what_else_is_busy_and_a_strange_retry_after_is_a_short_wait(fake, ask, monkeypatch, status, header):
-    monkeypatch.setattr("verl.dph.reward.transport.DEFAULT_BUSY_S", 0.05)
+    monkeypatch.setattr("rl.scorer.client.transport.DEFAULT_BUSY_S", 0.05)
     headers = {} if header is None else {"Retry-After": header}
     [score], _ = ask(
         lambda request, body: web.json_response({"busy": True}, status=status, headers=headers), fake.right, retries=0

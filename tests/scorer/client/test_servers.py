@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from rl.common.errors import UserError
-from verl.dph.reward import client as client_module
-from verl.dph.reward.client import BATCH_RESPONSES
-from verl.dph.reward.protocol import ScorerUnavailable
-from verl.dph.reward.servers import ServerPool
+from rl.scorer.client import scorer_client as client_module
+from rl.scorer.client.protocol import ScorerUnavailable
+from rl.scorer.client.scorer_client import BATCH_RESPONSES
+from rl.scorer.client.servers import ServerPool
 
 
 @pytest.fixture
 def reread_at_once(monkeypatch):
     """A directory of addresses is read at every request."""
-    monkeypatch.setattr("verl.dph.reward.servers.REREAD_S", 0.0)
+    monkeypatch.setattr("rl.scorer.client.servers.REREAD_S", 0.0)
 
 
 @pytest.mark.parametrize("address", ["http://", "http://host", "ftp://host:1", "http://host:99999"])
@@ -104,7 +104,7 @@ def test_a_directory_that_is_being_rewritten_is_read_again(fake, client_of, tmp_
 
 
 def test_a_server_that_loses_a_worker_on_every_response_rests(fake, client_of, monkeypatch):
-    monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 30.0)
+    monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 30.0)
 
     async def scenario():
         async with fake(fake.failing_workers) as sick, fake(fake.right) as good:
@@ -118,8 +118,8 @@ def test_a_server_that_loses_a_worker_on_every_response_rests(fake, client_of, m
 
 def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):
     """After its rest it is asked for its heartbeat first, and as long as that fails for nothing else."""
-    monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 0.01)
-    monkeypatch.setattr("verl.dph.reward.servers.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 0.01)
+    monkeypatch.setattr("rl.scorer.client.servers.LONGEST_PAUSE_S", 0.01)
 
     async def scenario():
         async with (
@@ -146,8 +146,8 @@ def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, c
 
 def test_a_server_that_hangs_costs_one_request_its_heartbeat(fake, client_of, monkeypatch):
     """It takes connections and answers nothing; the others of the burst after its rest go to the good one at once."""
-    monkeypatch.setattr("verl.dph.reward.servers.FIRST_REST_S", 0.05)
-    monkeypatch.setattr("verl.dph.reward.transport.HEARTBEAT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 0.05)
+    monkeypatch.setattr("rl.scorer.client.transport.HEARTBEAT_TIMEOUT_S", 1.0)
 
     async def scenario():
         silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)

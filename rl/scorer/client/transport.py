@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, LONGEST_PAUSE_S, RETRIES
-from verl.dph.reward.protocol import (
+from rl.scorer.client.protocol import (
     Job,
     Score,
     ScorerBusy,
@@ -28,7 +28,7 @@ from verl.dph.reward.protocol import (
     says_busy,
     sentence,
 )
-from verl.dph.reward.servers import START_HINT, NoServerKnown, Server, ServerPool
+from rl.scorer.client.servers import START_HINT, NoServerKnown, Server, ServerPool
 
 # A host that is gone does not even refuse.
 CONNECT_TIMEOUT_S = 10.0

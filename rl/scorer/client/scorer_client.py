@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from verl.dph.reward.protocol import Job, Score, ScorerRefused, ScorerUnavailable, by_question
-from verl.dph.reward.servers import NoServerKnown, ServerPool
-from verl.dph.reward.transport import RequestSettings, Transport
+from rl.scorer.client.protocol import Job, Score, ScorerRefused, ScorerUnavailable, by_question
+from rl.scorer.client.servers import NoServerKnown, ServerPool
+from rl.scorer.client.transport import RequestSettings, Transport
 
 logger = logging.getLogger(__name__)
 
