@@ -104,7 +104,7 @@ SMOLLM2 = DemoModel(
     summary="{title}, solves word problems with whole numbers and writes the solution in one of three ways; out of "
     "domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer is "
     "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
-    + _road("the others explored (D_exp), but for those without a correct response", "the answer in the box"),
+    + _road("the others explored (D_exp), except those without a correct response", "the answer in the box"),
     caveats=(f"{_ONE_SEED}.", "Learning rate and eta have not been tuned for this model."),
     # From a run on two cores that other programs used too.
     base_seconds=200,

@@ -1,4 +1,4 @@
-"""Which training metrics are drawn, and of which runs in one plot."""
+"""Which training metrics are drawn, and which runs share a plot."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_runs_on_different_prompts_are_different_sets():
         ", on train.parquet": ["grpo", "grpo_cap"],
         ", on train_wrong.parquet": ["dph_js"],
     }
-    # Equal names of different files; a run of which nothing is known.
+    # Equal names of different files; a run without a record.
     assert list(prompt_sets({"a": everything, "b": {"c3": "train.parquet"}})) == [
         ", on train.parquet of a",
         ", on train.parquet of b",

@@ -3,7 +3,7 @@
 FILE is a parquet of prompts, a file of samples (JSON lines) or a D_pef store (.pt), recognised by its content. The
 program prints counts, lengths, pass counts and a few rows, then the problems: unreadable rows, duplicate or missing
 ids, and prompts that two of the parquets share. A store takes some seconds more, because torch and verl read it. Exit
-code 0: no problem; 1: problems; 2: not one of these files (docs/reference/inspect.md).
+code 0: no problem; 1: problems; 2: not one of these files (docs/reference/files.md).
 """
 
 import argparse

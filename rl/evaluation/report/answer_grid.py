@@ -164,7 +164,7 @@ def _kinds(samples: SampleSet) -> np.ndarray:
 def shown_methods(comparison: Comparison) -> list[str]:
     """The base, the methods that the headline is about, and the best other one by Pass@k on the first split.
 
-    k is `solved_in`. A method that learns from gold answers is no candidate.
+    k is `solved_in`. A method that learns from gold answers is not a candidate.
     """
     spec, leading = comparison.spec, leading_methods(comparison.spec)
     others = [name for name in spec.trained if name not in leading and spec.methods[name].role != GOLD]
