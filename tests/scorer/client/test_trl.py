@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
 
 from rl.common.errors import UserError
 from rl.scorer.client import MathReward, SQLReward
 from rl.scorer.client.protocol import ScorerRefused, ScorerUnavailable
+
+trl = pytest.importorskip("trl", reason="trl is not installed: make install, requirements-cpu.txt")
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "other-trainers.md"
 NAMES, SHOP = "SELECT name FROM item", "shop/shop.sqlite"
@@ -41,9 +42,9 @@ def server(scorer_class, shop_databases, tmp_path_factory):
 def trainer(word_llama, tmp_path: Path):
     """trainer(rewards, rows): a GRPOTrainer of a tiny model that makes eight responses of one word in each step."""
 
-    def make(rewards: list, rows: list[dict]) -> GRPOTrainer:
+    def make(rewards: list, rows: list[dict]) -> trl.GRPOTrainer:
         word_llama(tmp_path / "model", WORDS, template=TEMPLATE)
-        config = GRPOConfig(
+        config = trl.GRPOConfig(
             output_dir=str(tmp_path / "out"),
             max_steps=2,
             per_device_train_batch_size=8,
@@ -57,7 +58,7 @@ def trainer(word_llama, tmp_path: Path):
             bf16=False,
             seed=0,
         )
-        return GRPOTrainer(
+        return trl.GRPOTrainer(
             str(tmp_path / "model"), reward_funcs=rewards, args=config, train_dataset=Dataset.from_list(rows)
         )
 
