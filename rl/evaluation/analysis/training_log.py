@@ -64,4 +64,5 @@ def training_files(log: Path) -> dict[str, str] | None:
     """
     manifests = (newest_manifest(folder) for folder in (log.parent, log.parent.parent))
     manifest = next((found for found in manifests if found), None)
-    return manifest and {digest: Path(path).name for path, digest in manifest["data"]["train_files"].items()}
+    files = manifest["data"].get("train_files") if manifest else None
+    return {digest: Path(path).name for path, digest in files.items()} if files else None

@@ -33,7 +33,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
     sets = prompt_sets(trained_on)
 
     def panels(metrics: dict[str, str], kind: str, smoothed_steps: int = SMOOTHED_STEPS) -> list[Panel]:
-        found = []
+        found: list[Panel] = []
         for metric, title in metrics.items():
             with_it = {name: log for name, log in logs.items() if metric in log}
             parts = {"": list(with_it)} if metric not in OF_ROLLOUTS else sets
