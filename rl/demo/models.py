@@ -11,6 +11,7 @@ class DemoModel:
     """What `--model` chooses.
 
     Attributes:
+        name: on the command line.
         about: one line of the help.
         experiment: a file of verl/dph/config/experiment.
         task, base: the modules that write the task and the base model.
@@ -29,6 +30,7 @@ class DemoModel:
         has_checks: whether claims.failed_checks decides the exit code.
     """
 
+    name: str
     about: str
     experiment: str
     task: str
@@ -67,6 +69,7 @@ def _road(others: str, rewards: str) -> str:
 _ONE_SEED = "One seed and one base model: differences of a few points between methods change with the seed"
 
 TINY = DemoModel(
+    name="tiny",
     about="250 thousand parameters, trained from scratch, writes SQL",
     experiment="demo",
     task="rl.demo.task",
@@ -91,6 +94,7 @@ TINY = DemoModel(
     step_seconds=3,
 )
 SMOLLM2 = DemoModel(
+    name="smollm2",
     about="SmolLM2-135M-Instruct (Apache-2.0), fine-tuned briefly, solves word problems",
     experiment="smollm2_math",
     task="rl.demo.math_task",
@@ -116,4 +120,4 @@ SMOLLM2 = DemoModel(
     styles=tuple(STYLES),
     has_checks=False,
 )
-MODELS = {"tiny": TINY, "smollm2": SMOLLM2}
+MODELS = {model.name: model for model in (TINY, SMOLLM2)}

@@ -69,8 +69,8 @@ class Demo(Experiment):
         """The arguments of `dph` that run the demo with these methods in this folder."""
         options = {"--out": os.path.relpath(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
         options |= {"--seed": str(self.seed), "--device": self.device}
-        if self.model is not TINY:
-            options["--model"] = next(name for name, model in MODELS.items() if model is self.model)
+        if self.model.name != TINY.name:
+            options["--model"] = self.model.name
         return f"demo {shlex.join(word for option in options.items() for word in option)}"
 
     def run(self) -> list[str]:
@@ -136,7 +136,7 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
     defaults = {key: " or ".join(str(getattr(model, key)) for model in MODELS.values()) for key in ("folder", "steps")}
-    add("--model", choices=MODELS, default="tiny", help=f"{models} (default: %(default)s)")
+    add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
     add("--out", type=Path, help=f"output folder (default: {defaults['folder']})")
     add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
     add("--steps", type=int, help=f"training steps of each method (default: {defaults['steps']})")
@@ -206,7 +206,7 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
     if more := [name for name in ("dapo_exp", "dph_f") if name not in demo.methods]:
         found[f"{dph} {demo.command([*demo.methods, *more])}"] = "train these too"
-    if demo.model is TINY:
+    if demo.model.name == TINY.name:
         found[f"{dph} study"] = "compare more methods with ten seeds (hours)"
     return found
 

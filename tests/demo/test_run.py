@@ -2,11 +2,13 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 
 from rl import cli
 from rl.demo import run
+from rl.demo.models import SMOLLM2
 
 
 def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
@@ -52,6 +54,15 @@ def test_the_table_has_both_domains_and_every_group_of_questions(report):
     ]
     assert "40.0 30-50" not in blocks[1] and "20.0 10-30" in blocks[1]
     assert "Styles" not in blocks[1] and "Styles" in blocks[2]  # where no model has a value
+
+
+def test_the_command_of_a_report_names_the_model(tmp_path):
+    smaller = replace(SMOLLM2, train=8)
+    words = shlex.split(run.Demo(tmp_path, ["grpo"], steps=2, seed=1, model=smaller).command(["grpo"]))
+    name, arguments = cli.resolve(words)
+    assert cli.parser_of(name).parse_args(arguments).model == "smollm2"
+    tiny = run.Demo(tmp_path, ["grpo"], steps=2, seed=1).command(["grpo"])
+    assert "--model" not in tiny
 
 
 def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ BASE_ONLY = {"base": {"splits": {"s": {"samples": "x"}}}}
     ("changed", "sentence"),
     [
         ({"titel": "x"}, "the key titel is unknown"),
-        ({"styles_by": "colour"}, "styles_by: .* 'prefix' or 'structure', not 'colour'"),
+        ({"styles_by": "colour"}, "styles_by: .* 'prefix', 'structure' or 'opening', not 'colour'"),
         ({"methods": {}}, "no method 'base'"),
         ({"methods": {"base": {"splits": {"s": {"greedy": "x"}}}}}, "methods.base.splits.s.samples is missing"),
         (
