@@ -15,6 +15,7 @@ from rl.demo.study import parser
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
+SEEDS = json.loads((FOLDER / "seeds_1_2.json").read_text())
 DEMO = json.loads((FOLDER / "demo.json").read_text())
 README = (REPOSITORY / "README.md").read_text()
 PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
@@ -57,8 +58,6 @@ def test_what_is_said_of_the_other_methods_is_recorded():
                 assert cells in (full, [cell.split(" ± ")[0] for cell in full])
     mean = {name: {column: of[column]["mean"] for column in columns} for name, of in content["methods"].items()}
     assert content["seeds"] == [1, 2, 3] and all(len(of["greedy"]["values"]) == 3 for of in content["methods"].values())
-    kept = {method: f"{100 * mean[method]['Pass@8']:.0f} %" for method in ("dph_f_solved", "dph_f")}
-    assert f"DPH-F {kept['dph_f']}" in " ".join(README.split()) and f"keeps {kept['dph_f_solved']} at GRPO's" in README
     other_etas = ("dph_f_solved_eta005", "dph_f_solved_eta05")
     for method in (*other_etas, "dph_f_eta02", "dph_f_mastered_all", "dph_f_solved_one", "rft_solved"):
         assert all(f"{mean[method][column]:.3f}".lstrip("0") in page for column in columns[1:])
@@ -73,6 +72,45 @@ def test_what_is_said_of_the_other_methods_is_recorded():
     assert best == "dph_f_solved" and max(mean, key=lambda name: mean[name]["Pass@1"]) == "chord_mu"
 
 
+def test_the_table_of_the_first_seeds_has_their_means():
+    shown = rows(PAGE[PAGE.index("### Two of the ten seeds") :])
+    columns = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
+    assert SEEDS["seeds"] == [1, 2] and len(SEEDS["methods"]) == 18
+    for name, found in {"base": SEEDS["bases"]["base"], **SEEDS["methods"]}.items():
+        assert shown[SEEDS["labels"].get(name, name)] == [f"{found[column]['mean']:.3f}" for column in columns]
+
+
+def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
+    found = {name: {c: of[c]["mean"] for c in of} for name, of in SEEDS["methods"].items()}
+    base = {column: of["mean"] for column, of in SEEDS["bases"]["base"].items()}
+    capped = found["grpo_cap_180"]
+    text = " ".join(README.split())
+    for sentence, value in {
+        "(DPH-JS {} % beside": found["dph_js"]["Pass@8"],
+        "beside GRPO's {} and": found["grpo"]["Pass@8"],
+        "the base's {});": base["Pass@8"],
+        "keeps {} % at GRPO's Pass@1": found["dph_f_solved"]["Pass@8"],
+        "takes GRPO to {} %": capped["Pass@8"],
+        "at a Pass@1 of {} %, but": capped["Pass@1"],
+    }.items():
+        assert sentence.format(f"{100 * value:.0f}") in text
+    assert all(of["p_holm"] > 0.05 for pair in SEEDS["primary"].values() for of in pair.values())
+    for column in ("Pass@1", "Pass@8"):
+        for name in ("grpo_cap", "grpo_cap_180"):
+            assert min(SEEDS["methods"][name][column]["values"]) > base[column]
+    assert 0.015 < found["grpo"]["Pass@1"] - capped["Pass@1"] < 0.025
+    assert 0.135 < capped["Pass@8"] - found["grpo"]["Pass@8"] < 0.145
+    assert 0.065 < capped["Pass@8"] - base["Pass@8"] < 0.075
+    without = {"grpo_cap": "grpo", "grpo_cap_180": "grpo_180", "dph_js_cap": "dph_js", "dph_js_cap_180": "dph_js_180"}
+    for name, other in {**without, "dph_f_solved_cap": "dph_f_solved"}.items():
+        assert 0.035 < found[other]["Pass@1"] - found[name]["Pass@1"] < 0.095
+    outside = "Pass@8, out of domain"
+    assert max(found["grpo_180"][outside], capped[outside]) < base[outside] < found["dph_js_180"][outside]
+    assert capped["Pass@1, out of domain"] < base["Pass@1, out of domain"]
+    kept = [name for name in found if found[name]["Pass@32"] >= base["Pass@32"]]
+    assert max(kept, key=lambda name: found[name]["Pass@1"]) == "grpo_cap_180"
+
+
 def test_all_methods_and_their_figure_are_there():
     assert f"`--methods {','.join(STUDY['methods'])} --seeds 1,2,3 --long-steps 0`" in PAGE
     assert STUDY["steps"] == parser().parse_args([]).steps
@@ -80,11 +118,11 @@ def test_all_methods_and_their_figure_are_there():
 
 
 def test_the_picture_of_the_methods_is_that_of_their_values_and_its_sentences_are_on_the_page():
-    """`python -m rl.evaluation.report.pareto_figure docs/study/methods.json` draws it again."""
+    """`python -m rl.evaluation.report.pareto_figure docs/study/seeds_1_2.json` draws it again."""
     from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
     from rl.evaluation.report.pareto_figure import pareto_files
 
-    content = json.loads((FOLDER / "methods.json").read_text())
+    content = SEEDS
     found = trade_offs_over_seeds(content)
     for name, drawing in pareto_files(found, content["leading"]).items():
         assert (FOLDER / name).read_text() == drawing

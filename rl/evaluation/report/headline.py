@@ -25,6 +25,7 @@ from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE, ReportSpec
 from rl.evaluation.table import NO_VALUE
 from rl.evaluation.tables import split_name
+from rl.metrics.styles import BY_OPENING
 
 MOST_BARS = 5
 STYLES, PAIR, TO_BASE = "styles", "pair", "base"  # kinds of findings
@@ -115,7 +116,7 @@ class Headline:
         return {kind: sentence for kind, sentence in found.items() if sentence}
 
     def _styles(self, split: str) -> str:
-        """The forms of SQL of two methods that differ in them, or of the base and the methods that differ from it."""
+        """The styles of two methods that differ in them, or of the base and the methods that differ from it."""
         found = {name: self.comparison.summaries[name][split]["styles"] for name in (BASE, *self.leading)}
         numbers = {name: f"{interval[0]:.1f}" for name, interval in found.items() if interval}
 
@@ -136,7 +137,8 @@ class Headline:
             return ""
         first, *others = named
         forms = [f"{self._label(name)} in {numbers[name]}" for name in others]
-        return f"{_capitalised(self._label(first))} answers in {numbers[first]} forms of SQL, {listed(forms)}."
+        kind = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
+        return f"{_capitalised(self._label(first))} answers in {numbers[first]} {kind}, {listed(forms)}."
 
     def _pair(self, split: str) -> str:
         """The second method against the first: first attempts and n tries, and other metrics that say the opposite."""
