@@ -29,6 +29,10 @@ BIN_TRAINERS := $(abspath $(VENV_TRAINERS))/bin
 STAMP_TRAINERS := $(VENV_TRAINERS)/.installed
 OPENRLHF := openrlhf==0.11.2
 
+# verl imports a class that TRL 1 no longer has wherever it finds TRL, so TRL is in a folder beside the environment.
+TRL := trl==1.16.0
+FOLDER_TRL := $(abspath $(VENV))-trl
+
 VENV_GPU ?= .venv-gpu
 BIN_GPU := $(abspath $(VENV_GPU))/bin
 STAMP_GPU := $(VENV_GPU)/.installed
@@ -44,7 +48,7 @@ VENV_DOCS ?= .venv-docs
 BIN_DOCS := $(abspath $(VENV_DOCS))/bin
 STAMP_DOCS := $(VENV_DOCS)/.installed
 
-.PHONY: install demo gpu study test test-all test-gpu gpu-kit install-vllm test-vllm test-trainers install-gpu lock lint format docs clean-demo
+.PHONY: install demo gpu study test test-all test-trl test-gpu gpu-kit install-vllm test-vllm test-trainers install-gpu lock lint format docs clean-demo
 
 install: $(STAMP)
 
@@ -87,6 +91,16 @@ test-all: install
 	bash tests/browser/install_chromium.sh
 	bash tests/scorer/install_postgresql.sh
 	PATH="$(BIN):$$PATH" $(PYTEST)
+	$(MAKE) test-trl
+
+# Two steps of TRL's trainer with our rewards.
+test-trl: $(FOLDER_TRL)/.installed
+	PATH="$(BIN):$$PATH" PYTHONPATH="$(FOLDER_TRL)" $(BIN)/python -m pytest tests/scorer/client/test_trl.py
+
+$(FOLDER_TRL)/.installed: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps --upgrade \
+		--target $(FOLDER_TRL) $(TRL)
+	touch $@
 
 # The tests that compute on a device, on a GPU.
 test-gpu: gpu install-gpu

@@ -13,7 +13,7 @@ from rl.common.errors import UserError
 from rl.scorer.client import MathReward, SQLReward
 from rl.scorer.client.protocol import ScorerRefused, ScorerUnavailable
 
-trl = pytest.importorskip("trl", reason="trl is not installed: make install, requirements-cpu.txt")
+trl = pytest.importorskip("trl", reason="TRL is not installed: make test-trl")
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "other-trainers.md"
 NAMES, SHOP = "SELECT name FROM item", "shop/shop.sqlite"
