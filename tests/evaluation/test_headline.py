@@ -9,6 +9,7 @@ from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.report.headline import Headline
 from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import read_spec
+from rl.metrics.styles import BY_OPENING
 
 FORMS = {"base": 4.04, "grpo": 1.52, "dph_js": 3.61}
 
@@ -145,3 +146,10 @@ def test_the_tiles_have_the_number_of_tries_of_the_title(measured):
     tiles = headline(measured).tiles()
     assert [tile.title for tile in tiles] == ["Pass@1", "Pass@16", "Forms of SQL"]
     assert tiles[1].about.startswith("right at least once in 16 tries")
+
+
+def test_styles_that_are_not_sql_are_ways_of_writing(measured):
+    of_math = replace(measured, spec=measured.spec.model_copy(update={"styles_by": BY_OPENING}))
+    top = headline(of_math, dph_js_grpo_style_entropy=UP)
+    assert top.title() == "GRPO answers in 1.5 ways of writing, DPH-JS in 3.6."
+    assert top.tiles()[-1].title == "Ways of writing"

@@ -73,6 +73,7 @@ class Headline:
         base = comparison.samples[BASE][self.split]
         self.n, self.prompts = base.n, base.prompts
         self.leading = leading_methods(self.spec)
+        self.styles_name = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
 
     def _verdict(self, name: str, other: str, metric: str, split: str | None = None) -> str:
         test = self.tested.get((split or self.split, name, other, metric))
@@ -137,8 +138,7 @@ class Headline:
             return ""
         first, *others = named
         forms = [f"{self._label(name)} in {numbers[name]}" for name in others]
-        kind = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
-        return f"{_capitalised(self._label(first))} answers in {numbers[first]} {kind}, {listed(forms)}."
+        return f"{_capitalised(self._label(first))} answers in {numbers[first]} {self.styles_name}, {listed(forms)}."
 
     def _pair(self, split: str) -> str:
         """The second method against the first: first attempts and n tries, and other metrics that say the opposite."""
@@ -199,7 +199,7 @@ class Headline:
         return f"mean@{self._tries(split)}", f"pass@{self._tries(split)}"
 
     def _subject(self, kind: str) -> str:
-        return {STYLES: "Forms of SQL", PAIR: self._both(), TO_BASE: "Against the base"}[kind]
+        return {STYLES: _capitalised(self.styles_name), PAIR: self._both(), TO_BASE: "Against the base"}[kind]
 
     def _both(self) -> str:
         return listed([self.looks[name].label for name in self.leading])
@@ -222,7 +222,9 @@ class Headline:
             most = len(names) - 1
             return [
                 *tiles,
-                self._tile("Forms of SQL", "styles", f"styles of a question’s right answers, of {most}", most),
+                self._tile(
+                    _capitalised(self.styles_name), "styles", f"styles of a question’s right answers, of {most}", most
+                ),
             ]
         return [*tiles, self._tile("Keep rate", "keep_rate", "per cent of what the base solved")]
 
