@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from tests.reward.conftest import fake  # noqa: F401
+from tests.scorer.client.conftest import fake  # noqa: F401
 
 from rl.checks.estimate import Workload, workload
 from rl.common.fingerprint import model_hash, tokenizer_hash
