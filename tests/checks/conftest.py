@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from tests.scorer.client.conftest import fake  # noqa: F401
 
 from rl.checks.estimate import Workload, workload
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.configuration.run import run_of
+from tests.scorer.client.conftest import fake  # noqa: F401
 from tests.training.conftest import (  # noqa: F401
     ACTOR,
     TEMPLATE,
