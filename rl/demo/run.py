@@ -122,6 +122,10 @@ def main(arguments: list[str] | None = None) -> int:
         steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
         if steps < 1:
             raise UserError(f"--steps is {steps}; it must be at least 1.")
+        if model_path:
+            from rl.checks.files import check_model  # loads omegaconf, and help must not
+
+            check_model("MODEL_PATH", model_path)
         started = time.monotonic()
         demo = Demo(out.resolve(), methods, steps, options.seed, options.device, model, model_path)
         failures = demo.run()

@@ -83,3 +83,12 @@ def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, mo
         name, arguments = cli.resolve(words)
         parsed = cli.parser_of(name).parse_args(arguments)
         assert name != "demo" or (parsed.methods, parsed.steps) == ("grpo,dph_js,dapo_exp,dph_f", 60)
+
+
+def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MODEL_PATH", f"{tmp_path}/none")
+    with pytest.raises(SystemExit) as ended:
+        run.main(["--model", "smollm2", "--out", str(tmp_path / "out")])
+    assert ended.value.code == 2 and not (tmp_path / "out").exists()
+    [sentence] = capsys.readouterr().err.splitlines()
+    assert sentence.startswith(f"Error: MODEL_PATH={tmp_path}/none holds no config.json (the model folder")
