@@ -81,9 +81,8 @@ def files(named: list[str]) -> Iterator[Path]:
     """The files to read: those that are named, else all of the repository that have prose."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     for name in named or listed:
-        path = ROOT / name
-        if path.suffix in PROSE and path.is_file() and not str(path.relative_to(ROOT)).startswith(SKIPPED):
-            yield path
+        if Path(name).suffix in PROSE and not name.startswith(SKIPPED) and (ROOT / name).is_file():
+            yield ROOT / name
 
 
 def findings(path: Path) -> Iterator[str]:
@@ -119,8 +118,11 @@ def main() -> int:
     """Print the findings; 1 if there is one."""
     parser = argparse.ArgumentParser(description="Report constructions that stop a reader, with what to write instead.")
     parser.add_argument("files", nargs="*", metavar="FILE", help="relative to the repository (default: all)")
+    named = parser.parse_args().files
+    if absent := [name for name in named if not (ROOT / name).is_file()]:
+        parser.error(f"{absent[0]} is not a file of the repository: give its path below {ROOT}")
     register()
-    found = [line for path in files(parser.parse_args().files) for line in findings(path)]
+    found = [line for path in files(named) for line in findings(path)]
     print("\n".join(found) if found else "English: nothing found", file=sys.stderr if found else sys.stdout)
     return 1 if found else 0
 
