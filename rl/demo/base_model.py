@@ -162,11 +162,12 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
     model.train()
     losses = []
     progress = tqdm(range(settings.steps), desc="fine-tuning", unit="step")
+    bf16 = settings.large_model and has_bf16()
     for _ in progress:
         batch = rng.choices(examples, k=settings.batch_size)
         input_ids, labels = collate([(example.prompt, rng.choice(example.solutions)) for example in batch])
         first = int((labels != IGNORED).any(0).nonzero()[0]) if settings.large_model else 1
-        with torch.autocast("cpu", torch.bfloat16, enabled=settings.large_model and has_bf16()):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             logits = model(input_ids=input_ids, logits_to_keep=labels.shape[1] - first + 1).logits
         targets = labels[:, first:].flatten()
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets, ignore_index=IGNORED)
