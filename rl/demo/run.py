@@ -65,13 +65,18 @@ class Demo(Experiment):
         evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
         return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base()]
 
-    def command(self, methods: list[str]) -> str:
-        """The arguments of `dph` that run the demo with these methods in this folder."""
+    def command(self, methods: list[str], dph: str = "dph") -> str:
+        """The command that runs the demo with these methods in this folder.
+
+        Args:
+            dph: the path of the program dph.
+        """
         options = {"--out": os.path.relpath(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
         options |= {"--seed": str(self.seed), "--device": self.device}
         if self.model.name != TINY.name:
             options["--model"] = self.model.name
-        return f"demo {shlex.join(word for option in options.items() for word in option)}"
+        variables = f"MODEL_PATH={shlex.quote(self.model_path)} " if self.model_path else ""
+        return f"{variables}{dph} demo {shlex.join(word for option in options.items() for word in option)}"
 
     def run(self) -> list[str]:
         """Run all stages, write the report, and return one sentence per failed check."""
@@ -99,7 +104,7 @@ class Demo(Experiment):
                 prompts=config.data.train_batch_size,
                 n=config.actor_rollout_ref.rollout.n,
             ),
-            commands=[f"dph {self.command(self.methods)}"],
+            commands=[self.command(self.methods)],
             caveats=list(self.model.caveats),
             settings=self.stated_settings()
             | {"device": self.device, "seed": self.seed, "trainer.total_training_steps": self.steps}
@@ -209,7 +214,7 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
     if more := [name for name in ("dapo_exp", "dph_f") if name not in demo.methods]:
-        found[f"{dph} {demo.command([*demo.methods, *more])}"] = "train these too"
+        found[demo.command([*demo.methods, *more], dph)] = "train these too"
     if demo.model.name == TINY.name:
         found[f"{dph} study"] = "compare more methods with ten seeds (hours)"
     return found

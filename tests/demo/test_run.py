@@ -58,11 +58,13 @@ def test_the_table_has_both_domains_and_every_group_of_questions(report):
 
 def test_the_command_of_a_report_names_the_model(tmp_path):
     smaller = replace(SMOLLM2, train=8)
-    words = shlex.split(run.Demo(tmp_path, ["grpo"], steps=2, seed=1, model=smaller).command(["grpo"]))
+    demo = run.Demo(tmp_path, ["grpo"], steps=2, seed=1, model=smaller, model_path="my models/a")
+    variable, program, *words = shlex.split(demo.command(["grpo"]))
+    assert (variable, program) == ("MODEL_PATH=my models/a", "dph")
     name, arguments = cli.resolve(words)
     assert cli.parser_of(name).parse_args(arguments).model == "smollm2"
     tiny = run.Demo(tmp_path, ["grpo"], steps=2, seed=1).command(["grpo"])
-    assert "--model" not in tiny
+    assert tiny.startswith("dph demo ") and "--model" not in tiny
 
 
 def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, monkeypatch):
