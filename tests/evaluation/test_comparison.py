@@ -34,6 +34,18 @@ def test_styles_are_read_from_the_structure_if_no_comment_says_them(made_up_repo
     assert compare(read_spec(made.write())).spec.styles_by == "structure"
 
 
+def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up_report, tmp_path):
+    made = made_up_report(tmp_path, splits=("in_domain",), prompts=3, greedy=False)
+    made.method("base")
+    made.method("grpo")
+    votes = compare(read_spec(made.write())).summaries["grpo"]["in_domain"]["maj@k"]
+    path = tmp_path / "grpo.0.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(one | {"result_digest": "a"}) + "\n" for one in records))
+    summary = compare(read_spec(made.write())).summaries["grpo"]["in_domain"]
+    assert (summary["maj_by"], summary["maj@k"]) == ("syntax", votes)
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [

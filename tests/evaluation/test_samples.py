@@ -98,9 +98,11 @@ def test_results_are_the_digests_or_those_stored_by_an_earlier_version_or_unknow
         records = [record(3, n, pred=p, outcome=outcome, result_digest=d) for n, ((p, outcome, _), d) in samples]
         return write(records, n=len(SQL), rows=1, name=f"{digests[0]}.jsonl")
 
-    assert read_sample_set(file_of([digest for *_, digest in SQL]), ()).result.tolist() == RESULT
+    path = file_of([digest for *_, digest in SQL])
+    assert read_sample_set(path, ()).result.tolist() == RESULT
     path = file_of([None] * len(SQL))
-    assert read_sample_set(path, ()).result is None
+    without = read_sample_set(path, ())
+    assert without.result is None and without.answer.tolist() == [[0, 1, 2, NO_VOTE, NO_VOTE, 0]]
     lines = [
         json.dumps({"id": 3, "sql": hashlib.sha256(pred.encode()).hexdigest(), "result": digest})
         for pred, _, digest in SQL[:3]
@@ -113,3 +115,14 @@ def test_results_are_the_digests_or_those_stored_by_an_earlier_version_or_unknow
     results.write_text(lines[0][:-5])
     with pytest.raises(UserError, match="is damaged or not finished"):
         read_sample_set(path, ())
+
+
+def test_wrong_sql_is_parsed_only_if_its_text_votes(write):
+    samples = enumerate(SQL)
+    records = [
+        record(3, n, acc=int(outcome == "match"), pred=pred, outcome=outcome, result_digest=digest)
+        for n, (pred, outcome, digest) in samples
+    ]
+    path = write(records, n=len(SQL), rows=1)
+    assert read_sample_set(path, ()).answer.tolist() == [[0, 1, NO_VOTE, NO_VOTE, NO_VOTE, 0]]
+    assert read_sample_set(path, (), by_syntax=True).answer.tolist() == [[0, 1, 2, NO_VOTE, NO_VOTE, 0]]

@@ -53,7 +53,7 @@ def compare(spec: ReportSpec) -> Comparison:
     for split in spec.splits:
         for name, method in spec.methods.items():
             files = method.splits[split]
-            samples[name][split] = drawn = read_sample_set(files.samples, spec.styles, spec.styles_by or BY_PREFIX)
+            samples[name][split] = drawn = _read_samples(spec, files)
             _require_comparable(drawn, samples[BASE][split])
             _require_same_model(drawn, samples[name][spec.splits[0]])
             greedy[name, split] = _read_greedy(files, drawn)
@@ -64,6 +64,9 @@ def compare(spec: ReportSpec) -> Comparison:
         groups = questions[split].few_valued() if split in questions else {}
         # All methods vote in the same way.
         by_result = all(samples[name][split].result is not None for name in spec.methods)
+        if not by_result:
+            for name in (name for name in spec.methods if samples[name][split].result is not None):
+                samples[name][split] = _read_samples(spec, spec.methods[name].splits[split], by_syntax=True)
         for name in spec.methods:
             drawn, base = samples[name][split], samples[BASE][split]
             of_prompts = prompt_metrics(drawn, greedy[name, split], base, spec.solved_in, by_result)
@@ -74,6 +77,10 @@ def compare(spec: ReportSpec) -> Comparison:
             metrics[name][split] = of_prompts
             summaries[name][split] = summarise(drawn, of_prompts, by_result) | {"groups": of_groups}
     return Comparison(spec, samples, metrics, summaries, questions)
+
+
+def _read_samples(spec: ReportSpec, files: SplitFiles, by_syntax: bool = False) -> SampleSet:
+    return read_sample_set(files.samples, spec.styles, spec.styles_by or BY_PREFIX, by_syntax)
 
 
 def _with_styles_by(spec: ReportSpec) -> ReportSpec:

@@ -66,7 +66,9 @@ class SampleSet(JudgedSamples):
     style_names: tuple[str, ...]  # the known styles, then OTHERS; empty if the task has no styles
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
     gold_failures: int  # samples whose reference query failed: they count as wrong
-    answer: np.ndarray  # [P, n] int, equivalent answers to a prompt have equal numbers; NO_VOTE for no answer
+    # [P, n] int, equivalent answers to a prompt have equal numbers; NO_VOTE for no answer, and for wrong SQL if results
+    # are stored: those vote in place of its text, which is slow to parse.
+    answer: np.ndarray
     result: np.ndarray | None  # [P, n] int, the same for results of SQL; None if not all results are known
     tokens: np.ndarray  # [P, n] int, response length
     distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
@@ -99,20 +101,23 @@ def read_judged(path: Path) -> JudgedSamples:
     return JudgedSamples(path, metadata, ids, np.array(rows))
 
 
-def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFIX) -> SampleSet:
+def read_sample_set(
+    path: Path, styles: Sequence[str], styles_by: str = BY_PREFIX, by_syntax: bool = False
+) -> SampleSet:
     """Read a finished samples file and its metadata.
 
     Args:
         path: JSONL of sample records.
         styles: the known styles; empty for a task without styles. Other responses than SQL have styles BY_OPENING only.
         styles_by: what a style is read from (styles.styled).
+        by_syntax: also give wrong SQL its `answer` where the results of all queries are stored.
 
     Raises:
         UserError: a file is missing or invalid, or lacks a prompt or sample according to its metadata.
     """
     names = (*styles, OTHERS) if styles else ()
     stored = _stored_results(path)
-    metadata, ids, rows = _read(path, lambda record: _needed(record, names, styles_by, stored))
+    metadata, ids, rows = _read(path, lambda record: _needed(record, names, styles_by, stored, by_syntax))
 
     def column(name: str) -> list[list]:
         return [[getattr(sample, name) for sample in row] for row in rows]
@@ -121,6 +126,8 @@ def read_sample_set(path: Path, styles: Sequence[str], styles_by: str = BY_PREFI
     all_sql = None not in unparsed
     results = column("result")
     results_known = all_sql and not any(_UNKNOWN in row for row in results)
+    if all_sql and not (results_known or by_syntax):
+        return read_sample_set(path, styles, styles_by, by_syntax=True)
     return SampleSet(
         path=path,
         metadata=metadata,
@@ -182,7 +189,9 @@ def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, 
     return metadata, np.array(ids, dtype=np.int64), [[by_prompt[id][number] for number in range(n)] for id in ids]
 
 
-def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, stored: StoredResults) -> _Sample:
+def _needed(
+    record: SampleRecord, names: tuple[str, ...], styles_by: str, stored: StoredResults, by_syntax: bool
+) -> _Sample:
     kind, correct, pred = answer_kind(record.data_source), record.acc == 1, record.pred
     sql, opening = kind == "sql", styles_by == BY_OPENING
     text = record.output if opening else pred
@@ -197,7 +206,7 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, stored
         style=names.index(styled(text, names[:-1], styles_by)) if names and (sql or opening) else 0,
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
-        answer=answer_key(pred, record.outcome, kind),
+        answer=answer_key(pred, record.outcome, kind) if correct or by_syntax or not sql else None,
         result=_result_of(record, stored),
         response_ids=array("i", record.response_ids),
         unparsed=unparsed,
