@@ -6,6 +6,7 @@ says otherwise, a metric is a mean over the D_pef tokens of a mini-batch, averag
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,7 @@ class TrainingMetric:
     Attributes:
         name: as the loggers have it; <word> stands for any text.
         title: of its curve; empty: the name.
+        of_rollouts: whether it is measured on the step's rollouts, so that runs on other prompts are not comparable.
         used: WATCHED, DRAWN, both or neither.
         console: the word before its value in a step's line on the terminal; empty: it is not there.
     """
@@ -28,6 +30,7 @@ class TrainingMetric:
     name: str
     definition: str
     title: str = ""
+    of_rollouts: bool = False
     used: Sequence[str] = ()
     console: str = ""
 
@@ -41,4 +44,13 @@ def training_metrics() -> dict[str, list[TrainingMetric]]:
 
 def titles(use: str) -> dict[str, str]:
     """{name: title} of the metrics with this use, in the table's order."""
-    return {m.name: m.title for metrics in training_metrics().values() for m in metrics if use in m.used}
+    return {m.name: m.title or m.name for metrics in training_metrics().values() for m in metrics if use in m.used}
+
+
+def of_rollouts(name: str) -> bool:
+    """Whether a logged metric is measured on rollouts."""
+    return any(
+        m.of_rollouts and re.fullmatch(re.sub("<[^>]+>", ".+", re.escape(m.name)), name)
+        for metrics in training_metrics().values()
+        for m in metrics
+    )

@@ -44,7 +44,7 @@ def test_runs_on_different_prompts_are_different_sets():
 
 def test_values_of_rollouts_on_different_prompts_are_in_separate_plots(math_run, made_up_run):
     files = {"grpo": {"/t/train.parquet": "a1"}, "dph_js": {"/t/train_wrong.parquet": "b2"}}
-    values = {"critic/rewards/mean": 0.5, "dph/divergence": 0.1}
+    values = {"critic/rewards/mean": 0.5, "dph/divergence": 0.1, "dph/pass@8": 0.7}
     for name in files:
         made = made_up_run(f"run_{name}").log({step: {m: v + step for m, v in values.items()} for step in (1, 2)})
         math_run.content["methods"][name]["training_log"] = str(made.folder / "metrics")
@@ -52,16 +52,17 @@ def test_values_of_rollouts_on_different_prompts_are_in_separate_plots(math_run,
     def captions() -> tuple[list[str], str]:
         spec = read_spec(math_run.write())
         logs = {name: read_training_log(spec.methods[name].training_log) for name in files}
-        [group], _ = training_figures(spec, logs)
-        return [panel.caption for panel in group.panels], group.about
+        [group], others = training_figures(spec, logs)
+        return [panel.caption for panel in (*group.panels, *others)], group.about
 
     found, about = captions()
-    assert found == ["Mean reward", "Divergence on D_pef"] and about.endswith(ON_OWN_PROMPTS)
+    assert found == ["Mean reward", "Divergence on D_pef", "dph/pass@8"] and about.endswith(ON_OWN_PROMPTS)
     for name, of in files.items():
         folder = math_run.folder / f"run_{name}" / "global_step_2"
         folder.mkdir()
         content = {"format": MANIFEST_FORMAT, "model": {}, "data": {"train_files": of}, "settings": {}}
         (folder / "manifest.json").write_text(json.dumps(content))
     found, about = captions()
-    assert found == ["Mean reward, on train.parquet", "Mean reward, on train_wrong.parquet", "Divergence on D_pef"]
+    of_rollouts = [f"{m}, on {of}.parquet" for m in ("Mean reward", "dph/pass@8") for of in ("train", "train_wrong")]
+    assert found == [*of_rollouts[:2], "Divergence on D_pef", *of_rollouts[2:]]
     assert about.endswith("have separate plots of the values of their rollouts.")

@@ -1,6 +1,6 @@
 """The training section of report.html: validation during training, and curves of the policy and the rehearsal."""
 
-from rl.common.training_metrics import DRAWN, titles, training_metrics
+from rl.common.training_metrics import DRAWN, of_rollouts, titles
 from rl.evaluation.analysis.training_log import TrainingLog, training_files
 from rl.evaluation.report.figures import Group, Panel
 from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
@@ -13,14 +13,11 @@ SCORER_PREFIX = "dph/scorer/"
 # verl's: val-core/<data source>/<acc or reward>/<mean@n, best@n/mean or maj@n/mean>.
 VALIDATION_PREFIX = "val-core/"
 
-
 # Said of plots that may have runs on different prompts.
 ON_OWN_PROMPTS = (
     "Reward, entropy, length and other values of rollouts are measured on each run’s own training prompts. Runs on "
     "different prompts cannot be compared in them."
 )
-# The metrics of verl with the use DRAWN are measured on the rollouts of a step.
-OF_ROLLOUTS = tuple(metric.name for metric in training_metrics()["Of verl"] if DRAWN in metric.used)
 
 
 def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[list[Group], list[Panel]]:
@@ -36,7 +33,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
         found: list[Panel] = []
         for metric, title in metrics.items():
             with_it = {name: log for name, log in logs.items() if metric in log}
-            parts = {"": list(with_it)} if metric not in OF_ROLLOUTS else sets
+            parts = {"": list(with_it)} if not of_rollouts(metric) else sets
             for where, names in parts.items():
                 drawn = {name: with_it[name] for name in names if name in with_it}
                 if not drawn:
