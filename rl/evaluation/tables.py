@@ -90,8 +90,9 @@ def counted(name: str, summaries: Summaries, n: int, words: str = "") -> str:
 
 def metric_cell(summary: dict, metric: str) -> Cell | None:
     """A metric in its display unit; None if undefined."""
-    if metric == "truncated":  # which has no interval
-        return Cell(100 * summary[metric]) if metric in summary else None
+    if isinstance(alone := summary.get(metric), float):  # a value without an interval
+        value, digits = in_display_unit(metric, alone)
+        return Cell(value, digits=digits)
     interval = interval_of(summary, metric)
     return None if interval is None else interval_cell(metric, interval)
 

@@ -19,7 +19,7 @@ def summary(n: int, value: float) -> dict:
     powers = [1 << i for i in range(n.bit_length())]
     of_k = {str(k): interval for k in powers}
     of_all = {"pass@k": of_k, "maj@k": of_k, "mean@k": {str(n): interval}}
-    return {"n": n, "prompts": 30} | {m.name: interval for m in MEASURES if m.name != "truncated"} | of_all
+    return {"n": n, "prompts": 30} | {m.name: interval for m in MEASURES} | of_all
 
 
 def report(splits=ALL, methods=("base", "base_again", "grpo", "mine"), labels=None) -> dict:

@@ -30,10 +30,8 @@ def prompt_metrics(
         by_result: vote by results of SQL (samples.result), else by canonical texts (samples.answer).
 
     Returns:
-        {metric: [P] float64}, NaN if a prompt does not define the metric. Metrics: greedy, pass@K for each of
-        k_values(n) and for solved_in, mean@n, maj@K for each of k_values(n), keep_rate, lost, newly_solved, distinct_1
-        to distinct_4, response_tokens; for SQL distinct_correct and, if results are stored, distinct_results; for a
-        task with styles, styles and style_entropy.
+        {metric: [P] float64}, NaN if a prompt does not define the metric. The metrics are those of MEASURES with a value
+        per prompt, pass@K for each of k_values(n) and for solved_in, maj@K for each of k_values(n), and mean@n.
 
     Raises:
         UserError: fewer than solved_in samples per prompt.
