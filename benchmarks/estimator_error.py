@@ -29,7 +29,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from verl.dph.divergence import f_divergences
-from verl.dph.divergence.f_divergences import Divergence
+from verl.dph.divergence.f_divergences import Integrand
 from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
 from verl.dph.pef.store import Row, Store
 
@@ -78,7 +78,7 @@ class Positions:
         return counts.index_put_((at, sampled), torch.ones(tokens), accumulate=True) / tokens
 
 
-def forms(f: Divergence, tail: Divergence | None, bounds: list[float], log_ratio: torch.Tensor) -> dict:
+def forms(f: Integrand, tail: Integrand | None, bounds: list[float], log_ratio: torch.Tensor) -> dict:
     """{form: weight of grad log pi_theta, (N, V)}."""
     weights = {f"{bound:g}": f_divergences.generator_weight(f, log_ratio.clamp(max=bound)) for bound in bounds}
     weights["none"] = f_divergences.generator_weight(f, log_ratio)

@@ -99,6 +99,19 @@ def modes_with_tail_form() -> str:
     return f"{', '.join(others)} and {last}"
 
 
+def rows_by_mode() -> str:
+    """On which rows sft_loss_form=auto computes the modes, joined for a sentence."""
+    words = {
+        "exp": "on D_exp",
+        "both": "one half on each set",
+        "either": "on D_pef if the run has a store, else on D_exp",
+        "pef": "on D_pef",
+    }
+    return "; ".join(
+        f"{', '.join(d.mode for d in DIVERGENCES.values() if d.on == on)} {where}" for on, where in words.items()
+    )
+
+
 def definitions() -> str:
     """Every mode with its definition, joined for a sentence."""
     return "; ".join(f"{divergence.mode}: {divergence.definition}" for divergence in DIVERGENCES.values())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from rl.configuration import ACTOR
-from rl.configuration.divergences import DIVERGENCES, definitions, modes_with_tail_form
+from rl.configuration.divergences import DIVERGENCES, definitions, modes_with_tail_form, rows_by_mode
 from rl.configuration.setting import (
     Count,
     CountOrZero,
@@ -46,13 +46,13 @@ class Rehearsal(Section, at=ACTOR):
     f"""Divergence to the initial policy: none (plain GRPO or DAPO), or one of the following, with
     M = (pi_theta + pi_ref) / 2: {definitions()}. docs/explanation/method.md says what each needs."""
     sft_loss_coeff: PositiveOrZero = 0.01
-    """eta, the weight of the divergence. The paper has 0.01 for forward, alpha and reverse_kl, and 0.2 for js and
-    js_low_var, which are bounded and flatter near the initial policy; their launch scripts default to 0.2."""
+    """eta, the weight of the divergence. docs/explanation/method.md has the paper's range for each mode. JS is bounded and
+    flatter near the initial policy, so it needs a larger eta than the others."""
     sft_loss_normalization: Literal["joint", "per_set"] = "joint"
     """joint: one token mean over D_exp and D_pef together; the paper's values of eta are for it. per_set: a token mean
     over D_exp plus eta times a token mean over D_pef, about 8 times stronger at the same eta."""
     sft_loss_form: Literal["auto", "generator", "policy"] = "auto"
-    """auto: as in the paper, reverse_kl on D_exp, js on both sets, all others on D_pef. generator: the whole divergence
+    f"""auto: as in the paper: {rows_by_mode()}. generator: the whole divergence
     on D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
     sft_loss_estimator: Literal["sampled", "topk"] = "sampled"
     """Estimator on D_pef rows. sampled: from the one stored token per position. topk: between next-token distributions,

@@ -10,7 +10,7 @@ from tests.scripts.conftest import SCRIPTS
 def test_shellcheck():
     program = Path(sys.executable).with_name("shellcheck")
     shared = sorted((SCRIPTS / "lib").rglob("*.sh"))
-    own = sorted(set(SCRIPTS.rglob("*.sh")) - set(shared))
+    own = sorted({*SCRIPTS.rglob("*.sh"), *SCRIPTS.rglob("*.sbatch")} - set(shared))
     # What the few lines of the scripts themselves source is followed once, not with each of them again.
     for arguments in (shared, ["--norc", "--exclude=SC1090,SC1091,SC2034", *own]):
         found = subprocess.run([program, *arguments], cwd=SCRIPTS, capture_output=True, text=True, timeout=120)

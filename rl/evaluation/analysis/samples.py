@@ -50,7 +50,7 @@ class JudgedSamples:
 
 
 @dataclass(frozen=True)
-class Response:
+class ShownResponse:
     """The part of a response that the report shows."""
 
     pred: str | None
@@ -73,7 +73,7 @@ class SampleSet(JudgedSamples):
     tokens: np.ndarray  # [P, n] int, response length
     distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot cannot parse, compared by its text; None for other tasks
-    responses: list[list[Response]]  # the first KEPT_RESPONSES of each prompt
+    responses: list[list[ShownResponse]]  # the first KEPT_RESPONSES of each prompt
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Sample:
     result: str | None
     response_ids: array
     unparsed: bool | None  # None if it is not SQL
-    response: Response | None
+    response: ShownResponse | None
 
 
 def read_judged(path: Path) -> JudgedSamples:
@@ -200,7 +200,7 @@ def _needed(
         from rl.metrics.sql_structure import canonical_sql  # sqlglot loads slowly
 
         unparsed = correct and canonical_sql(pred or "") is None
-    shown = Response(pred and pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
+    shown = ShownResponse(pred and pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
     return _Sample(
         correct=correct,
         style=names.index(styled(text, names[:-1], styles_by)) if names and (sql or opening) else 0,

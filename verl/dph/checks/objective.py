@@ -14,7 +14,7 @@ from verl.dph.training.config import DPHActorConfig, active_forms, mini_batch_ro
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
 RESPONSE_MEANS = ("geo_mean", "sapo")
 
-ETA = "actor.sft_loss_control"
+CONTROL = "actor.sft_loss_control"
 
 
 def store_writing(config: DictConfig) -> Iterator[str]:
@@ -196,25 +196,25 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
     actor, control = config.actor_rollout_ref.actor, config.actor_rollout_ref.actor.sft_loss_control
     kind, steps, eta = control.type, control.warmup_steps, actor.sft_loss_coeff
     if kind == "warmup" and steps == 0:
-        yield f"{ETA}.warmup_steps=0 must be at least 1 with type=warmup."
+        yield f"{CONTROL}.warmup_steps=0 must be at least 1 with type=warmup."
     if kind not in WITH_WARMUP and steps > 0:
-        yield f"{ETA}.warmup_steps={steps} must be 0 with type={kind}, which has no warm-up."
+        yield f"{CONTROL}.warmup_steps={steps} must be 0 with type={kind}, which has no warm-up."
     if kind != "target_kl" and control.target_kl is not None:
-        yield f"{ETA}.target_kl={control.target_kl} must be null with type={kind}; use type=target_kl."
+        yield f"{CONTROL}.target_kl={control.target_kl} must be null with type={kind}; use type=target_kl."
     if kind != "target_kl":
         return
     if control.target_kl is None:
-        yield f"{ETA}.target_kl=None must be a positive budget in nats per token with type=target_kl."
+        yield f"{CONTROL}.target_kl=None must be a positive budget in nats per token with type=target_kl."
     if control.max_coeff < control.min_coeff:
-        yield f"{ETA}.max_coeff={control.max_coeff} must be at least min_coeff={control.min_coeff}."
+        yield f"{CONTROL}.max_coeff={control.max_coeff} must be at least min_coeff={control.min_coeff}."
     if not control.min_coeff <= eta <= control.max_coeff:
         yield (
-            f"actor.sft_loss_coeff={eta} is where {ETA}.type=target_kl starts, and must lie between "
+            f"actor.sft_loss_coeff={eta} is where {CONTROL}.type=target_kl starts, and must lie between "
             f"min_coeff={control.min_coeff} and max_coeff={control.max_coeff}."
         )
     if not (rehearses(config) or actor.generate_sft):
         yield (
-            f"{ETA}.type=target_kl follows the KL on D_pef rows, which sft_loss_mode={actor.sft_loss_mode} does not "
+            f"{CONTROL}.type=target_kl follows the KL on D_pef rows, which sft_loss_mode={actor.sft_loss_mode} does not "
             "use here: choose another type."
         )
 

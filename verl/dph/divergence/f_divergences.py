@@ -36,7 +36,8 @@ LOG2 = math.log(2.0)
 # bound only keeps the arithmetic finite.
 DISTRIBUTION_LOG_RATIO_MAX = 40.0
 
-Divergence = Callable[..., torch.Tensor]
+# f~ of a divergence, as a function of the log-ratio.
+Integrand = Callable[..., torch.Tensor]
 
 
 def forward_kl(log_ratio: torch.Tensor) -> torch.Tensor:
@@ -136,7 +137,7 @@ def chi_square(log_ratio: torch.Tensor) -> torch.Tensor:
     return torch.expm1(log_ratio).square()
 
 
-def _with_tangents(f: Divergence, log_ratio: torch.Tensor, lower: float | None, upper: float | None) -> torch.Tensor:
+def _with_tangents(f: Integrand, log_ratio: torch.Tensor, lower: float | None, upper: float | None) -> torch.Tensor:
     """`f` between the bounds and its tangents beyond them: value and slope are continuous, no gradient is zeroed."""
     inside = log_ratio.clamp(min=lower, max=upper)
     value = f(inside)
@@ -150,7 +151,7 @@ def _with_tangents(f: Divergence, log_ratio: torch.Tensor, lower: float | None, 
     return value
 
 
-def with_linear_tail(f: Divergence, log_ratio: torch.Tensor, upper: float | None) -> torch.Tensor:
+def with_linear_tail(f: Integrand, log_ratio: torch.Tensor, upper: float | None) -> torch.Tensor:
     """`f`, continued by its tangent above `upper`: the generator form on samples of pi_ref.
 
     There is no lower bound: where the policy dropped a mode (log_ratio << 0) the forward KL must keep pulling.
@@ -167,7 +168,7 @@ def with_linear_tail(f: Divergence, log_ratio: torch.Tensor, upper: float | None
     return (f(log_ratio) if upper is None else _with_tangents(f, log_ratio, None, upper)).float()
 
 
-def generator_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
+def generator_weight(f: Integrand, log_ratio: torch.Tensor) -> torch.Tensor:
     """u f~'(u), the weight of grad log pi_theta on samples of pi_ref; for a linear tail give min(log_ratio, upper).
 
     Args:
@@ -182,7 +183,7 @@ def generator_weight(f: Divergence, log_ratio: torch.Tensor) -> torch.Tensor:
         return torch.autograd.grad(f(log_ratio).sum(), log_ratio)[0]
 
 
-def policy_weight(f: Divergence, log_ratio: torch.Tensor, bound: float) -> torch.Tensor:
+def policy_weight(f: Integrand, log_ratio: torch.Tensor, bound: float) -> torch.Tensor:
     """f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta on samples of pi_theta.
 
     grad D_f(pi_theta || pi_ref) = E_{a ~ pi_theta}[f'(u) grad log pi_theta(a)], and a constant may be subtracted as a
@@ -208,7 +209,7 @@ def policy_weight(f: Divergence, log_ratio: torch.Tensor, bound: float) -> torch
         return _with_tangents(weight, log_ratio, -bound, bound).detach().float()
 
 
-def policy_value(f: Divergence, log_ratio: torch.Tensor, bound: float) -> torch.Tensor:
+def policy_value(f: Integrand, log_ratio: torch.Tensor, bound: float) -> torch.Tensor:
     """f~(u) / u, whose mean over samples of pi_theta is the divergence; without gradient, for metrics.
 
     Args and Returns: as `policy_weight`.
@@ -220,7 +221,7 @@ def policy_value(f: Divergence, log_ratio: torch.Tensor, bound: float) -> torch.
     return _with_tangents(value, log_ratio.detach().double(), -bound, bound).float()
 
 
-def between_distributions(f: Divergence, log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
+def between_distributions(f: Integrand, log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
     """D_f between distributions: sum over the last axis of p f~(q / p).
 
     Over single tokens and one bucket for all others it is the divergence of the two coarse distributions: at most the

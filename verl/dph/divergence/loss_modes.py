@@ -10,13 +10,13 @@ from functools import partial
 
 from rl.configuration.divergences import DIVERGENCES
 from verl.dph.divergence import f_divergences
-from verl.dph.divergence.f_divergences import Divergence
+from verl.dph.divergence.f_divergences import Integrand
 
 # The function of each mode's whole divergence.
-MODES: dict[str, Divergence] = {mode: getattr(f_divergences, d.function) for mode, d in DIVERGENCES.items()}
+MODES: dict[str, Integrand] = {mode: getattr(f_divergences, d.function) for mode, d in DIVERGENCES.items()}
 
 # sft_baseline=tail: the tail form of each function on D_pef. The forward KL has sft_kl_estimator=k1 instead.
-TAIL_FORMS: dict[Divergence, Divergence] = {
+TAIL_FORMS: dict[Integrand, Integrand] = {
     getattr(f_divergences, name): getattr(f_divergences, f"{name}_tail")
     for d in DIVERGENCES.values()
     if d.has_tail_form
@@ -35,9 +35,9 @@ class Terms:
             for the tail forms only.
     """
 
-    pef: Divergence | None = None
-    exp: Divergence | None = None
-    pef_distance: Divergence | None = None
+    pef: Integrand | None = None
+    exp: Integrand | None = None
+    pef_distance: Integrand | None = None
 
 
 def forms_of(mode: str, form: str, has_data: bool) -> tuple[bool, bool]:

@@ -16,7 +16,7 @@ from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
 from verl.dph.divergence import f_divergences, log_ratio_histogram
-from verl.dph.divergence.f_divergences import Divergence
+from verl.dph.divergence.f_divergences import Integrand
 from verl.dph.divergence.loss_modes import terms_of
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
@@ -132,7 +132,7 @@ def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tupl
     return 0.0 * model_output["log_probs"].values().sum(), metrics | nothing
 
 
-def _sampled_form(f: Divergence, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
+def _sampled_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
     """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics."""
     value = f_divergences.with_linear_tail(f, log_ratio, upper).sum()
     with torch.no_grad():
@@ -156,7 +156,7 @@ def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict
     return value, {"dph/divergence": value, "dph/kl_ref_policy": kl}
 
 
-def _policy_form(f: Divergence, log_probs: torch.Tensor, data: TensorDict, config) -> tuple[torch.Tensor, dict]:
+def _policy_form(f: Integrand, log_probs: torch.Tensor, data: TensorDict, config) -> tuple[torch.Tensor, dict]:
     """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens, and sums for metrics.
 
     The policy form (docs/explanation/derivations.md): only its gradient is meaningful. `dph/policy_divergence` is the
