@@ -1,8 +1,10 @@
 """Fixtures that several suites share: a tiny model, a small SQLite database and the real scorer server on it."""
 
+import contextlib
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sqlite3
@@ -353,3 +355,20 @@ class MadeUpReport:
 def made_up_report():
     """The class, for suites that make reports."""
     return MadeUpReport
+
+
+@pytest.fixture(scope="session")
+def full_disk():
+    @contextlib.contextmanager
+    def full_disk(limit: int):
+        """Files of this process end at `limit` bytes: RLIMIT_FSIZE fails a write as a full disk does, in its middle."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, handler)
+
+    return full_disk

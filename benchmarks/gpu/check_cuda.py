@@ -24,7 +24,7 @@ from verl.dph.divergence import f_divergences, topk_logprobs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NAMES = sorted({name for divergence in DIVERGENCES.values() for name in divergence.functions})
-FUNCTIONS: dict[str, f_divergences.Divergence] = {name: getattr(f_divergences, name) for name in NAMES}
+FUNCTIONS: dict[str, f_divergences.Integrand] = {name: getattr(f_divergences, name) for name in NAMES}
 FUNCTIONS["alpha_divergence"] = partial(f_divergences.alpha_divergence, alpha=0.2)
 
 

@@ -45,7 +45,7 @@ def prompt_settings(data: DictConfig) -> list[str]:
 
 
 def needed_files(config: DictConfig, program: str) -> list[str]:
-    """The settings that name the files that a program reads; evaluation finds its own (rl/evaluation/benchmarks.py).
+    """The settings that name the files that a program reads; evaluation finds its own (rl/evaluation/splits.py).
 
     Raises:
         UserError: one that the program cannot do without is not set.

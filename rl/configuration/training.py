@@ -46,8 +46,8 @@ class Rehearsal(Section, at=ACTOR):
     f"""Divergence to the initial policy: none (plain GRPO or DAPO), or one of the following, with
     M = (pi_theta + pi_ref) / 2: {definitions()}. docs/explanation/method.md says what each needs."""
     sft_loss_coeff: PositiveOrZero = 0.01
-    """eta, the weight of the divergence. docs/explanation/method.md has the paper's range for each mode. JS is bounded and
-    flatter near the initial policy, so it needs a larger eta than the others."""
+    """eta, the weight of the divergence. docs/explanation/method.md has the paper's range for each mode. JS is bounded
+    and flatter near the initial policy, so it needs a larger eta than the others."""
     sft_loss_normalization: Literal["joint", "per_set"] = "joint"
     """joint: one token mean over D_exp and D_pef together; the paper's values of eta are for it. per_set: a token mean
     over D_exp plus eta times a token mean over D_pef, about 8 times stronger at the same eta."""

@@ -11,8 +11,8 @@ from rl.data.sample_file import SampleMetadata, read_metadata
 from rl.data.sample_summary import summarize
 from rl.data.training_run import Run
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.benchmarks import Split
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, specification
+from rl.evaluation.splits import Split
 from rl.evaluation.table import Cell, Row, Table, as_text, plain_columns
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_PREFIX, KNOWN_STYLES

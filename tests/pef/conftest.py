@@ -2,7 +2,6 @@
 
 from tests.sampling.conftest import (  # noqa: F401
     builder,
-    full_disk,
     make_row,
     model_folder,
     seeded_engine,

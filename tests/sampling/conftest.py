@@ -1,11 +1,8 @@
 """A tiny model whose tokens are whole answers, so that even random weights give right, partly right and wrong ones."""
 
 import asyncio
-import contextlib
 import http.server
 import random
-import resource
-import signal
 import threading
 import urllib.request
 
@@ -222,20 +219,3 @@ class _HoldingHandler(http.server.BaseHTTPRequestHandler):
 def holding_scorer(scorer_server):
     """Makes a HoldingScorer before the test's real scorer server."""
     return lambda lets_through: HoldingScorer(scorer_server, lets_through)
-
-
-@pytest.fixture(scope="session")
-def full_disk():
-    @contextlib.contextmanager
-    def full_disk(limit: int):
-        """Files of this process end at `limit` bytes: RLIMIT_FSIZE fails a write as a full disk does, in its middle."""
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-            signal.signal(signal.SIGXFSZ, handler)
-
-    return full_disk

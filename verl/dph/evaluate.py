@@ -31,11 +31,11 @@ from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.benchmarks import Split, splits_of
 from rl.evaluation.outputs import GREEDY, SAMPLED, evaluation_spec, pass_table, stored_base
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description
+from rl.evaluation.splits import Split, splits_of
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.device_choice import with_overrides

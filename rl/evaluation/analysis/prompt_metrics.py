@@ -30,8 +30,8 @@ def prompt_metrics(
         by_result: vote by results of SQL (samples.result), else by canonical texts (samples.answer).
 
     Returns:
-        {metric: [P] float64}, NaN if a prompt does not define the metric. The metrics are those of MEASURES with a value
-        per prompt, pass@K for each of k_values(n) and for solved_in, maj@K for each of k_values(n), and mean@n.
+        {metric: [P] float64}, NaN if a prompt does not define the metric. The metrics are those of MEASURES that have
+        a value per prompt: pass@K for each of k_values(n) and for solved_in, maj@K for each of k_values(n), mean@n.
 
     Raises:
         UserError: fewer than solved_in samples per prompt.

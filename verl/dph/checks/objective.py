@@ -214,8 +214,8 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
         )
     if not (rehearses(config) or actor.generate_sft):
         yield (
-            f"{CONTROL}.type=target_kl follows the KL on D_pef rows, which sft_loss_mode={actor.sft_loss_mode} does not "
-            "use here: choose another type."
+            f"{CONTROL}.type=target_kl follows the KL on D_pef rows, which sft_loss_mode={actor.sft_loss_mode} does "
+            "not use here: choose another type."
         )
 
 

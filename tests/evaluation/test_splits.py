@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
 from rl.data.questions import answer_kind
-from rl.evaluation.benchmarks import PRESETS, SplitSettings, splits_of
+from rl.evaluation.splits import PRESETS, SplitSettings, splits_of
 
 OWN = SplitSettings(4, 0.9, 0.8, 50, max_prompt_length=100, max_response_length=200, greedy=False)
 
