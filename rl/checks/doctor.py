@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from rl.checks import hardware, installation
 from rl.checks.finding import Check, Finding, fail, look_at, skipped, warn
-from rl.checks.machine import Machine, last_line
-from rl.common.errors import UserError
+from rl.checks.machine import Machine
+from rl.common.errors import UserError, last_line
 from rl.configuration.methods import known_variables
 from rl.configuration.names import misspelt
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rl.checks.finding import Unknown
+from rl.common.errors import last_line
 from rl.configuration.names import has_gpu
 
 if TYPE_CHECKING:
@@ -159,11 +160,6 @@ def run_program(command: Sequence[str], limit_s: float, environment: dict[str, s
     if process.returncode:
         raise Unknown(last_line(errors or output) or f"{command[0]} ended with {process.returncode}")
     return output
-
-
-def last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
 
 
 def _rows(text: str, columns: int) -> list[list[str]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from rl.common.cli import USER_ERROR_EXIT_CODE, find_user_error
-from rl.common.errors import UserError
+from rl.common.errors import UserError, last_line
 from rl.common.processes import end_with_parent
 from rl.common.signals import Stopped
 from rl.common.time_limits import COMMAND_GRACE_S, LAUNCHER_GRACE_S
@@ -156,10 +156,9 @@ def exit_code_of(error: Exception) -> int:
     return USER_ERROR_EXIT_CODE if find_user_error(error) else 1
 
 
-def last_line(log: Path) -> str:
+def last_line_of(log: Path) -> str:
     """The last line of a log, for an error's sentence."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it printed nothing"
+    return last_line(log.read_text(errors="replace")) or "it printed nothing"
 
 
 def say(sentence: str) -> None:

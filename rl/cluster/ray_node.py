@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from rl.cluster import node_agent
-from rl.cluster.programs import last_line, pause, say, start
+from rl.cluster.programs import last_line_of, pause, say, start
 from rl.cluster.settings import HEAD_RANK, Deadline, Settings
 from rl.common.errors import UserError
 
@@ -51,7 +51,7 @@ class RayNode:
         """
         if self._process.poll() is not None:
             node = "the head" if self._rank == HEAD_RANK else f"node {self._rank}"
-            raise ConnectionError(f"Ray on {node} ended: {last_line(self._log)} (log: {self._log})")
+            raise ConnectionError(f"Ray on {node} ended: {last_line_of(self._log)} (log: {self._log})")
 
     def _command(self, settings: Settings, folder: Path) -> list[str]:
         if settings.rank == HEAD_RANK:

@@ -1,4 +1,4 @@
-"""The one exception for user-fixable errors."""
+"""The one exception for user-fixable errors, and what its sentence takes from a program's output."""
 
 
 class UserError(Exception):
@@ -6,3 +6,9 @@ class UserError(Exception):
 
     Its text is one sentence: what is wrong, what was found, what to do. Programs print it and exit with code 2.
     """
+
+
+def last_line(text: str) -> str:
+    """The last line that is not blank, at most 300 characters of it; "" without one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""

@@ -59,7 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
     spec = comparison_spec(names_of(options.runs), options.out)
     spec.write(options.out / "spec.json")
     write_report(spec, options.out)
-    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
+    pictures = [path for kind in ("*.svg", "*.png") for path in sorted(options.out.glob(kind))]
+    written = [options.out / "report.json", options.out / "report.html", *pictures]
+    sys.stdout.writelines(f"{path}\n" for path in written)
     return 0
 
 

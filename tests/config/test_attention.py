@@ -11,6 +11,7 @@ from transformers.dependency_versions_table import deps
 
 from rl.common.errors import UserError
 from tests.training.conftest import ACTOR, MODEL
+from verl.dph import cpu
 from verl.dph.config import attention
 
 TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"
@@ -176,6 +177,7 @@ def test_transformers_takes_the_kernel_where_flash_attn_is_configured_and_not_in
 
 
 def test_on_a_cpu_nothing_is_chosen(run, caplog):
+    cpu.register()  # as verl's plugin does where VERL_PLATFORM=cpu before verl is imported
     config = run.prepare()
     assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
     assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 16384

@@ -69,7 +69,8 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     folders = [evaluated("js", ("in_domain", "out_of_domain"), 2.0), evaluated("grpo", ("in_domain",), 1.0)]
     out = tmp_path / "out"
     code, said, err = compare(capsys, *folders, out=out)
-    assert (code, err) == (0, "") and said == f"{out / 'report.json'}\n{out / 'report.html'}\n"
+    written = ("report.json", "report.html", "answers.svg", "pareto.svg", "pareto_narrow.svg", "preview.png")
+    assert (code, err) == (0, "") and said.split() == [str(out / name) for name in written]
     report = json.loads((out / "report.json").read_text())
     assert [name for name in report if not name.startswith("_")] == ["base", "base_again", "dph_js", "grpo"]
     assert {*report["grpo"]} == {"in_domain"} and report["_labels"]["dph_js"] == "js"

@@ -195,6 +195,9 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
     assert joined == content and table.read_text() == (folder / "study.md").read_text()
     assert (tmp_path / "whole" / "pareto.svg").read_text() == (folder / "pareto.svg").read_text()
 
+    with pytest.raises(UserError, match="has seed 1, which another part has too"):
+        write_parts(tmp_path / "whole", "study", [parts[0], parts[0]], ["grpo"], primary)
+
     def refused(change):
         parts[1].write_text(json.dumps(json.loads(parts[1].read_text()) | change))
         with pytest.raises(UserError) as error:

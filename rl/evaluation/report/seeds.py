@@ -95,12 +95,12 @@ def write_parts(
     Raises:
         UserError: a file is not one of these, or its methods or settings are others, or a seed is in two of them.
     """
-    contents = {part: read_values(part) for part in parts}
-    first = contents[parts[0]]
+    contents = [read_values(part) for part in parts]
+    first = contents[0]
     about = {key: value for key, value in first.items() if key not in (*COMPARED, *OF_A_PART, "seeds")}
     seeds: list[int] = []
     values: dict[str, list] = {method: [] for method in [*first["bases"], *first["methods"]]}
-    for part, content in contents.items():
+    for part, content in zip(parts, contents, strict=True):
         different = [key for key, value in about.items() if content.get(key) != value]
         if different:
             raise UserError(f"{part} and {parts[0]} differ in {', '.join(different)}: they are not of one study.")
