@@ -15,7 +15,7 @@ from rl.demo.study import parser
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
-SEEDS = json.loads((FOLDER / "seeds_1_2.json").read_text())
+SEEDS = json.loads((FOLDER / "seeds.json").read_text())
 DEMO = json.loads((FOLDER / "demo.json").read_text())
 README = (REPOSITORY / "README.md").read_text()
 PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
@@ -73,7 +73,7 @@ def test_what_is_said_of_the_other_methods_is_recorded():
 
 
 def test_the_table_of_the_first_seeds_has_their_means():
-    shown = rows(PAGE[PAGE.index("### Two of the ten seeds") :])
+    shown = rows(PAGE[PAGE.index("### The seeds that have run") :])
     columns = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
     assert SEEDS["seeds"] == [1, 2] and len(SEEDS["methods"]) == 18
     for name, found in {"base": SEEDS["bases"]["base"], **SEEDS["methods"]}.items():
@@ -118,7 +118,7 @@ def test_all_methods_and_their_figure_are_there():
 
 
 def test_the_picture_of_the_methods_is_that_of_their_values_and_its_sentences_are_on_the_page():
-    """`python -m rl.evaluation.report.pareto_figure docs/study/seeds_1_2.json` draws it again."""
+    """`python -m rl.evaluation.report.pareto_figure docs/study/seeds.json` draws it again."""
     from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
     from rl.evaluation.report.pareto_figure import pareto_files
 

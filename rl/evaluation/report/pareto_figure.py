@@ -1,6 +1,6 @@
 """The picture of a trade-off: Pass@1 against Pass@k, a panel per split, with the base as a cross-hair.
 
-python -m rl.evaluation.report.pareto_figure docs/study/seeds_1_2.json   # draws the pictures beside the file again
+python -m rl.evaluation.report.pareto_figure docs/study/seeds.json   # draws the pictures beside the file again
 """
 
 import argparse
