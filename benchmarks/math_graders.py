@@ -22,6 +22,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from importlib.metadata import distribution
 from pathlib import Path
 
 PAIRS = Path(__file__).parents[1] / "tests/scorer/math/pairs.tsv"
@@ -50,10 +51,8 @@ def math_verify() -> Judge:
 
 
 def qwen() -> Judge:
-    import rlinf
-
     # Not `import rlinf.algorithms`, which imports torch.
-    sys.path.insert(0, str(Path(rlinf.__file__).parent / "algorithms/rewards/math"))
+    sys.path.insert(0, str(distribution("rlinf").locate_file("rlinf/algorithms/rewards/math")))
     from math_verifier.parser import strip_string
     from math_verifier.verify import math_equal
 
