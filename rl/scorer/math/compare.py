@@ -5,8 +5,8 @@ r"""Compares two answers: math-verify decides what is left after this module has
 - `bare` rewrites notation that math-verify reads wrongly or not at all: digits in \text (5\text{7} means 57, not 5
   with a unit), 4.5e33, grouped digits (1\,000), mixed numbers in plain text (1 1/2), recurring decimals, millions.
 - `paired` decides what neither answer shows alone: units, a missing percent sign, different bases, a set or a pair.
-- `equal` also compares an inequality with an interval, and demands equal digits of numbers below 0.0001, all of which
-  math-verify rounds to six decimals.
+- `equal` also compares an inequality with an interval, and demands equal digits of numbers below 0.0001. math-verify
+  rounds them to six decimals.
 - Numbers in a row, such as `5 7`, equal no single number: math-verify would add them.
 
 tests/scorer/math/pairs.tsv has hand-made pairs with the verdict of a mathematician, which the whole of this is held to.

@@ -97,7 +97,7 @@ A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  \text{(A)}  == 
 \text{even}  ==  even  !=  \text{odd}  !=  \text{neve}  ;;  \text{Yes}  ==  yes  ;;  \text{No solution}  ==  no solution
 3:4  ==  \frac{3}{4}  ;;  10:30  ==  10:30  ;;  5:1  !=  1:5  ;;  B  !=  (B) \; 12
 \text{infinitely many}  !=  \infty
-\text{Friday}  ==  \textbf{friday}  ;;  \overline{AB}  !=  AB  ;;  2516_8  ==  2516_8  ;;  1011_2  !=  11
+\text{Ellipse}  ==  \textbf{ellipse}  ;;  \overline{AB}  !=  AB  ;;  2516_8  ==  2516_8  ;;  1011_2  !=  11
 """
 
 SURPRISES = [
