@@ -159,7 +159,10 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
         listed = ", ".join(f"{name}: {label}" for name, label in variants.items())
         add("--variant", choices=variants, default="", help=f"{listed} (default: the benchmark itself)")
         add("--split", choices=splits, required=True, help="determines the ids")
-        formats = "corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql"
+        formats = (
+            "corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql, or the gold of "
+            "all records in their order (dev_gold.sql)"
+        )
         add("--corrections", type=Path, metavar="FILE", help=formats)
     files = own[0].database.replace("{db_id}", "<db_id>")
     add("--databases", type=Path, required=True, metavar="DIR", help=f"has {files}")

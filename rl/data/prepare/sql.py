@@ -165,31 +165,79 @@ def _number(files: Sequence[Path]) -> Iterator[Record]:
 
 
 def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> list[Record]:
-    """Replace the queries, questions and evidence that a list of corrections has."""
+    """Replace the queries, questions and evidence that a list of corrections has.
+
+    The lists that the benchmarks' owners and others publish:
+    - with ids and the benchmark's keys: BIRD's revised dev set (birdsql/bird_sql_dev_20251106 on the Hub) and Arcwise's
+      corrected mini_dev (mini_dev_cleaned.json of arcwisedata/bird-sql, AlibabaResearch/DAMO-ConvAI issue 39)
+    - a whole set again without ids, in the same order: Spider's corrected dev.json (taoyds/spider, changelog of
+      06/07/2020) and files of gold queries (.sql), with a line `SQL\tdb_id` for each record (mini_dev_sqlite_gold.sql
+      of bird-bench/mini_dev, dev_gold.sql of Spider)
+    """
+    given = _read_gold_lines(file) if file.suffix == ".sql" else list(read_records(file))
+    whole = len(given) == len(records) and not any(_correction_id(found) for found in given)
+    if file.suffix == ".sql" and not whole:
+        raise UserError(
+            f"{file} has {number_of(len(given), 'line')}, --input {number_of(len(records), 'record')}: give the gold "
+            "of all records."
+        )
     changes: dict[int, dict[str, Any]] = {}
-    for position, given in enumerate(read_records(file)):
-        found = given if isinstance(given, Mapping) else {}
+    for position, found in enumerate(given):
+        found = found if isinstance(found, Mapping) else {}
         sql = next((found[key] for key in (benchmark.query, *_CORRECTED_SQL) if found.get(key)), None)
         texts = {benchmark.query: sql, benchmark.question: found.get("question"), "evidence": found.get("evidence")}
         texts = {key: text for key, text in texts.items() if isinstance(text, str) and text.strip()}
-        id = next((str(found[key]) for key in _CORRECTED_IDS if found.get(key) is not None), "")
-        if not texts or not id.isdecimal():
+        id = _correction_id(found)
+        if not texts or not (whole or id.isdecimal()):
             raise UserError(
                 f"{file} record {position} is not a correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]}."
             )
-        changes[int(id)] = texts
+        # In a table, an empty cell says nothing; in a record, that evidence was removed.
+        if found.get("evidence") == "" and file.suffix != ".csv":
+            texts["evidence"] = ""
+        if whole:
+            _check_same_database(file, position, found, records[position])
+        changes[position if whole else int(id)] = texts
     corrected = list(records)
     unknown = dict(changes)
     for index, record in enumerate(records):
-        number = record.number
+        number = index if whole else record.number
         if isinstance(number, int) and number in changes and isinstance(record.values, Mapping):
-            corrected[index] = replace(record, values={**record.values, **changes[number]}, corrected=file)
+            values = {**record.values, **changes[number]}
+            if values != record.values:
+                corrected[index] = replace(record, values=values, corrected=file)
             unknown.pop(number, None)
     if len(unknown) == len(changes):
         raise UserError(f"{file} corrects no record of --input (first {first_of(unknown)}): give the list of its ids.")
     if unknown:
         sys.stderr.write(f"{file} corrects {number_of(len(unknown), 'record')} that --input lacks: {named(unknown)}.\n")
     return corrected
+
+
+def _correction_id(found: Any) -> str:
+    """The id of a correction as text; empty if it has none."""
+    values = found if isinstance(found, Mapping) else {}
+    return next((str(values[key]) for key in _CORRECTED_IDS if values.get(key) is not None), "")
+
+
+def _read_gold_lines(file: Path) -> list[dict[str, str]]:
+    """The lines `SQL\tdb_id` of a benchmark's gold file."""
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read ({error}): give a file of gold queries.") from error
+    parts = (line.rpartition("\t") for line in lines if line.strip())
+    return [{"sql": sql, "db_id": db_id.strip()} for sql, _, db_id in parts]
+
+
+def _check_same_database(file: Path, position: int, found: Mapping[str, Any], record: Record) -> None:
+    """Raise UserError if a list without ids has another order than --input."""
+    of = record.values.get("db_id") if isinstance(record.values, Mapping) else None
+    if found.get("db_id") != of:
+        raise UserError(
+            f"{file} record {position} is about database {found.get('db_id')}, but --input's about {of}: give the list "
+            "of the same questions in their order."
+        )
 
 
 def _audited(file: Path, drop_for: Sequence[str]) -> dict[int, str]:

@@ -1,6 +1,7 @@
 """The SQL questions of parquet files in the project's row format."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,17 +14,24 @@ from rl.scorer.sql.compare import COMPARISONS
 _COLUMNS = ["id", "data_source", "reward_model"]
 _PROMPT = "prompt"  # optional
 _ROWS_PER_BATCH = 1024
+_DIFFERENT = re.compile(r"\b(?:different|distinct|unique)\b", re.IGNORECASE)
+_SELECT_DISTINCT = re.compile(r"\s*SELECT\s+DISTINCT\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The row at `position` (from 0) of its file. prompt: a digest of the prompt, None in a file without prompts."""
+    """The row at `position` (from 0) of its file.
+
+    prompt: a digest of the prompt, None in a file without prompts. asks_distinct: gold selects DISTINCT rows, and the
+    question asks for different ones.
+    """
 
     id: int | str
     file: str
     position: int
     query: Query
     prompt: str | None
+    asks_distinct: bool = False
 
 
 @dataclass
@@ -52,7 +60,10 @@ def read_problems(files: list[Path]) -> Dataset:
                 query = Query(db_id, str(truth["gold_sql"]), method if method in COMPARISONS else "bird")
                 prompt = row.get(_PROMPT)
                 digest = hashlib.sha256(repr(prompt).encode("utf-8", "replace")).hexdigest() if prompt else None
-                dataset.problems.append(Problem(row_id, str(file), position, query, digest))
+                # Behind the schema, which may have UNIQUE columns.
+                question = str(prompt).rpartition("Question:")[2]
+                asks = bool(_SELECT_DISTINCT.match(query.gold_sql) and _DIFFERENT.search(question))
+                dataset.problems.append(Problem(row_id, str(file), position, query, digest, asks))
             else:
                 dataset.other[str(row["data_source"])] += 1
     if not dataset.problems:

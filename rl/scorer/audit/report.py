@@ -63,7 +63,8 @@ def entries(problems: list[Problem], findings: Findings, contradicted: Mapping[P
         finding = findings[problem.query]
         if finding.outcome != "gold":
             found.append(Entry(problem, finding.outcome, finding.seconds, finding.error))
-        found += [Entry(problem, doubt, finding.seconds, _IN_WORDS[doubt]) for doubt in finding.doubts]
+        doubts = [doubt for doubt in finding.doubts if doubt != "distinct" or not problem.asks_distinct]
+        found += [Entry(problem, doubt, finding.seconds, _IN_WORDS[doubt]) for doubt in doubts]
         if problem in contradicted:
             found.append(Entry(problem, "two_golds", finding.seconds, contradicted[problem]))
     return found

@@ -1,20 +1,28 @@
-r"""Compares two answers by math-verify, whose judgement decides about units, percentages, sets and tuples.
+r"""Compares two answers: math-verify decides what is left after this module has read the notation.
 
-Three cases that it misreads are decided here:
 - Equal texts are equal answers, after blanks are normalised and a full stop at the end is removed, with which
   math-verify reads nothing.
-- Digits in \text are digits: math-verify drops them as a unit, and would read 5\text{7}, which means 57, as 5.
+- `bare` rewrites notation that math-verify reads wrongly or not at all: digits in \text (5\text{7} means 57, not 5
+  with a unit), 4.5e33, grouped digits (1\,000), mixed numbers in plain text (1 1/2), recurring decimals, millions.
+- `paired` decides what neither answer shows alone: units, a missing percent sign, different bases, a set or a pair.
+- `equal` also compares an inequality with an interval, and demands equal digits of numbers below 0.0001. math-verify
+  rounds them to six decimals.
 - Numbers in a row, such as `5 7`, equal no single number: math-verify would add them.
+
+tests/scorer/math/pairs.tsv has hand-made pairs with the verdict of a mathematician, which the whole of this is held to.
 """
 
 import re
+from typing import NamedTuple
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from math_verify.parser import extract_latex, parse_expr_cached, parse_latex_cached
-from sympy import Basic, MatrixBase
+from sympy import And, Basic, Eq, Expr, FiniteSet, MatrixBase, Set, Union
 from sympy.core.cache import clear_cache
+from sympy.core.relational import Relational
 
 from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
+from rl.scorer.math.units import split_unit
 
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
 Parsed = tuple[Basic | MatrixBase | str, ...]
@@ -23,13 +31,94 @@ _TEXT_DIGITS = re.compile(r"(?<![\^_])\\(?:text|textbf|textrm|mathrm|mathbf|mbox
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
 _IN_A_ROW = re.compile(r"(?<![\w^.,}])\d(?:[\d.,]*\d)?(?:\s|~|\\[ ,;:!])+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
+_CHARACTERS = str.maketrans(
+    {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
+    | {
+        "¼": r"\frac{1}{4}",
+        "¾": r"\frac{3}{4}",
+    }
+)
+# Not 2e-1, which is less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent without sign.
+_E_NOTATION = re.compile(r"(?<![\w.\\])(\d+\.\d*|\.\d+|1(?=e[-+])|\d+(?=e\d))e([-+]?\d+)(?![\w.])")
+_NOTATION = (
+    (re.compile(r"√\s*(\d+|\w)"), r"\\sqrt{\1}"),
+    (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
+    # Space between the rows of a matrix.
+    (re.compile(r"\\\\\[\d*\.?\d+(?:pt|mm|cm|em|ex)\]"), r"\\\\"),
+    (re.compile(r"^(\d+\\[dt]?frac\{\d+\}\{\d+\})\s*\\?%$"), r"\\frac{\1}{100}"),
+    (re.compile(r"(?<![\w.,}/^])(\d+)(?:\s|~|\\[ ,;:!])+(\d+)/(\d+)(?![\w.])"), r"\1\\frac{\2}{\3}"),
+)
+_GROUPED = re.compile(r"(?<![\w.,}^])[1-9]\d{0,2}(?:(?:\s|~|\\[ ,;:!])\d{3})+(?![\d,])")
+_GROUPS = re.compile(r"\s|~|\\[ ,;:!]")
+_RECURRING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}")
+_COUNTS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_COUNT = re.compile(rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({'|'.join(_COUNTS)})\b(\s*\}})?|\b({'|'.join(_COUNTS)})\b)")
+_PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
+_BASE = re.compile(r"\d_\{?(\d+)\}?$")
+_FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
+_FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
+_SMALL, _DIGITS = 1e-4, 1e-6
 # The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
 
 
 def bare(answer: str) -> str:
     """The text that is compared."""
-    return _FULL_STOP.sub("", " ".join(_TEXT_DIGITS.sub(r"\1", answer).split()))
+    text = _TEXT_DIGITS.sub(r"\1", answer).translate(_CHARACTERS)
+    text = _E_NOTATION.sub(lambda found: rf"{found[1]} \times 10^{{{int(found[2])}}}", text)
+    for pattern, replacement in _NOTATION:
+        text = pattern.sub(replacement, text)
+    text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
+    text = _RECURRING.sub(_recurring, text)
+    text = _COUNT.sub(_count, text)
+    return _FULL_STOP.sub("", " ".join(text.split()))
+
+
+def _recurring(found: re.Match[str]) -> str:
+    """0.1\overline{6} as (16 - 1) / 90."""
+    whole, once, again = found[1], found[2], found[3]
+    numerator = int(whole + once + again) - int(whole + once or "0")
+    return rf"\frac{{{numerator}}}{{{'9' * len(again)}{'0' * len(once)}}}"
+
+
+def _count(found: re.Match[str]) -> str:
+    """The power of ten for million; what else stands in its \text stays there."""
+    opened, in_text, closed, plain = found.groups()
+    rest = opened if opened and not closed else ""
+    return rf" \times 10^{{{_COUNTS[in_text or plain]}}}{rest}"
+
+
+def paired(gold: str, pred: str) -> tuple[str, str] | None:
+    """Two bare answers as they are compared with each other; None if they are different.
+
+    A known unit counts only if both answers have one. A percent sign may be missing where the number is 1 or more.
+    """
+    bases = _BASE.search(gold), _BASE.search(pred)
+    if bases[0] and bases[1] and bases[0][1] != bases[1][1]:
+        return None
+    if any(_FLAT_SET.fullmatch(one) and _FLAT_PAIR.fullmatch(other) for one, other in ((gold, pred), (pred, gold))):
+        return None
+    if (percents := _without_percent(gold, pred)) is not None:
+        return percents
+    (gold, unit), (pred, other) = split_unit(gold), split_unit(pred)
+    if unit is None or other is None or unit == other:
+        return gold, pred
+    if unit.dimensions != other.dimensions:
+        return None
+    ratio = other.size / unit.size
+    return gold, rf"({pred}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+
+
+def _without_percent(gold: str, pred: str) -> tuple[str, str] | None:
+    """12.5 for 12.5\%, if only one has the sign and the numbers are equal."""
+    numbers = _PERCENT.sub("", gold), _PERCENT.sub("", pred)
+    if (numbers[0] == gold) == (numbers[1] == pred):
+        return None
+    try:
+        equal_numbers = float(numbers[0]) == float(numbers[1])
+    except ValueError:
+        return None
+    return numbers if equal_numbers and abs(float(numbers[0])) >= 1 else None
 
 
 def has_numbers_in_a_row(answer: str) -> bool:
@@ -39,7 +128,12 @@ def has_numbers_in_a_row(answer: str) -> bool:
 
 def parse_answer(answer: str) -> Parsed:
     """math-verify's reading of a bare answer: only text, or nothing, if it cannot read it."""
-    return tuple(parse(rf"\boxed{{{answer}}}", _TARGETS, parsing_timeout=None))
+    parsed = tuple(parse(rf"\boxed{{{answer}}}", _TARGETS, parsing_timeout=None))
+    if r"\pm" not in answer or readable(parsed):
+        return parsed
+    # It reads \pm between terms, but not inside a fraction.
+    both = ", ".join(answer.replace(r"\pm", sign) for sign in "+-")
+    return tuple(parse(rf"\boxed{{{both}}}", _TARGETS, parsing_timeout=None))
 
 
 def readable(parsed: Parsed) -> bool:
@@ -48,8 +142,48 @@ def readable(parsed: Parsed) -> bool:
 
 
 def equal(gold: Parsed, pred: Parsed) -> bool:
-    """math-verify's verdict. It is not symmetric: the gold answer decides how equations and sets are read."""
-    return verify(list(gold), list(pred), timeout_seconds=None)
+    """Whether two parsed answers are equal. It is not symmetric: gold decides how equations and sets are read."""
+    if verify(list(gold), list(pred), timeout_seconds=None):
+        return not _differ_though_small(gold[0], pred[0])
+    one, other = _region(gold), _region(pred)
+    if one is None or other is None or one.variables and other.variables and one.variables != other.variables:
+        return False
+    return one.numbers == other.numbers
+
+
+def _differ_though_small(gold: Basic | MatrixBase | str, pred: Basic | MatrixBase | str) -> bool:
+    if not (isinstance(gold, Expr) and isinstance(pred, Expr) and gold.is_real and pred.is_real):
+        return False
+    if not (gold.is_number and pred.is_number):
+        return False
+    one, other = gold.evalf(), pred.evalf()
+    largest = max(abs(one), abs(other))
+    return bool(largest < _SMALL and abs(one - other) > _DIGITS * largest)
+
+
+class _Region(NamedTuple):
+    """Real numbers, and the variable for which they stand; an interval has none."""
+
+    variables: frozenset[Basic]
+    numbers: Set
+
+
+def _region(parsed: Parsed) -> _Region | None:
+    """What an interval, an inequality, or a list of inequalities ("or") says about one variable."""
+    item = parsed[0] if parsed else None
+    if isinstance(item, Set) and not isinstance(item, FiniteSet):
+        return _Region(frozenset(), item)
+    bounds = item.args if isinstance(item, FiniteSet) else (item,)
+    regions = []
+    for bound in bounds:
+        if not isinstance(bound, Relational | And) or isinstance(bound, Eq) or len(bound.free_symbols) != 1:
+            return None
+        try:
+            regions.append(_Region(frozenset(bound.free_symbols), bound.as_set()))
+        except NotImplementedError:
+            return None
+    variables = frozenset().union(*(region.variables for region in regions))
+    return _Region(variables, Union(*(region.numbers for region in regions))) if len(variables) == 1 else None
 
 
 def forget() -> None:

@@ -15,7 +15,7 @@ import sys
 import time
 from functools import lru_cache
 
-from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, parse_answer, readable
+from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, paired, parse_answer, readable
 from rl.scorer.math.guard import OutOfTime, confined
 
 # One pair of each kind: they fill ANTLR's tables and load what sympy imports late.
@@ -64,6 +64,9 @@ class MathJobs:
         gold, pred = bare(job["gold"]), bare(job["pred"])
         if gold == pred:
             return _MATCH
+        if (answers := paired(gold, pred)) is None:
+            return _MISMATCH
+        gold, pred = answers
         deadline = time.process_time() + job["seconds"]
         side = "gold"
         try:

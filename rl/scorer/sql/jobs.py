@@ -20,7 +20,7 @@ from typing import Any
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.rewards import MATCH_SCORE, SQL_CREDITS
-from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird
+from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird, rounded
 from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.execute import (
     DamagedDatabase,
@@ -121,6 +121,8 @@ class SqlJobs:
     def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         gold = self._gold_rows(job, body)
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
+        if job.get("rounded"):
+            gold, rows = GoldRows(rounded(gold.rows), gold.ordered), rounded(rows)
         if COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:

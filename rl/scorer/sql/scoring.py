@@ -230,7 +230,7 @@ class SqlScorer(WorkerScorer):
     async def judge(
         self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
     ) -> str:
-        """The outcome of a prediction that is compared with a gold query that runs.
+        """The outcome of a prediction that is compared with a gold query that runs, by the first digits of floats.
 
         Args:
             ordered: whether the order of rows counts.
@@ -247,7 +247,7 @@ class SqlScorer(WorkerScorer):
         gold = replace(gold, header=gold.header | {"ordered": ordered}, key=f"{gold.key}/{ordered}")
         if backwards:
             database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
-        return (await self._run_prediction(database, gold, method, False, pred)).outcome
+        return (await self._run_prediction(database, gold, method, False, pred, rounded=True)).outcome
 
     def _read(
         self, question: SqlQuestion, responses: list[str]
@@ -285,7 +285,9 @@ class SqlScorer(WorkerScorer):
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         return _Gold(key, header, body)
 
-    async def _run_prediction(self, database: Database, gold: _Gold, method: str, digest: bool, pred: str) -> Score:
+    async def _run_prediction(
+        self, database: Database, gold: _Gold, method: str, digest: bool, pred: str, rounded: bool = False
+    ) -> Score:
         seconds = self.settings.prediction_seconds
         job = {
             "job": "score",
@@ -298,6 +300,7 @@ class SqlScorer(WorkerScorer):
             "method": method,
             "reward": self.settings.class_name,
             "digest": digest,
+            "rounded": rounded,
         }
 
         def prepare(worker: WorkerProcess) -> tuple[dict, bytes]:

@@ -326,6 +326,64 @@ def test_corrections(prepare, bird):
         assert done.exit_code == 2 and f"fixes.json {sentence}" in done.err
 
 
+def golds(path: str) -> list[str]:
+    return [row["reward_model"]["ground_truth"]["gold_sql"] for row in pq.read_table(path).to_pylist()]
+
+
+def test_published_corrections_are_read_as_they_are(prepare, bird):
+    # BIRD's revised dev set: every record again; one of three has changed, and its evidence has gone.
+    revised = json.loads((bird / "dev.json").read_text())
+    revised[1] |= {"question": "Who ordered?", "evidence": "", "SQL": "SELECT DISTINCT name FROM customer"}
+    (bird / "dev_20251106-00000-of-00001.json").write_text(json.dumps(revised))
+    # Arcwise's list: records with what was corrected.
+    arcwise = {key: revised[1][key] for key in ("question_id", "db_id", "question", "evidence", "SQL")}
+    (bird / "mini_dev_cleaned.json").write_text(
+        json.dumps([arcwise | {"difficulty": "moderate", "correction": "no such evidence"}])
+    )
+    for name in ("dev_20251106-00000-of-00001.json", "mini_dev_cleaned.json"):
+        done = prepare(*of_bird("--corrections", name, "--output", "c.parquet"))
+        assert done.exit_code == 0, done.err
+        assert golds("c.parquet")[1:] == ["SELECT DISTINCT name FROM customer", "SELECT grade FROM pupil"]
+        sources = [row["extra_info"]["source"] for row in pq.read_table("c.parquet").to_pylist()]
+        assert sources == ["dev.json", name, "dev.json"]
+        prompt = contents("c.parquet")[1]
+        assert "Question:\nWho ordered?\n" in prompt and "refers to customer_id" not in prompt
+
+
+def test_a_set_published_again_without_ids_corrects_by_position(prepare, bird):
+    gold = (
+        "SELECT COUNT(*) FROM customer\tshop\nSELECT 'a\tb' FROM customer\tshop\nSELECT max(grade) FROM pupil\tschool\n"
+    )
+    (bird / "dev_gold.sql").write_text(gold)
+    assert prepare(*of_bird("--corrections", "dev_gold.sql", "--output", "c.parquet")).exit_code == 0
+    assert golds("c.parquet")[1:] == ["SELECT 'a\tb' FROM customer", "SELECT max(grade) FROM pupil"]
+    # As Spider published its corrected dev.json.
+    first = [{"db_id": "shop", "question": f"{i}?", "query": f"SELECT {i}", "query_toks": []} for i in range(2)]
+    (bird / "spider.json").write_text(json.dumps(first))
+    (bird / "fixed.json").write_text(json.dumps([first[0], first[1] | {"query": "SELECT 7"}]))
+    spider = (
+        "spider",
+        "--split",
+        "dev",
+        "--databases",
+        "dev_databases",
+        "--output",
+        "c.parquet",
+        "--input",
+        "spider.json",
+    )
+    assert prepare(*spider, "--corrections", "fixed.json").exit_code == 0
+    assert golds("c.parquet") == ["SELECT 0", "SELECT 7"]
+    (bird / "dev_gold.sql").write_text(gold.replace("pupil\tschool", "pupil\tshop"))
+    done = prepare(*of_bird("--corrections", "dev_gold.sql"))
+    assert (
+        done.exit_code == 2 and "dev_gold.sql record 2 is about database shop, but --input's about school" in done.err
+    )
+    (bird / "dev_gold.sql").write_text("SELECT 1\tshop\n")
+    done = prepare(*of_bird("--corrections", "dev_gold.sql"))
+    assert done.exit_code == 2 and "dev_gold.sql has 1 line, --input 3 records" in done.err
+
+
 def test_audited_rows_are_left_out(prepare, bird):
     table = "id,outcome\n20000000,gold_error\n20000001,tie\n20000001,distinct\n99,empty\n"
     (bird / "audit.csv").write_text(table)

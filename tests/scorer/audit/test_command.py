@@ -18,6 +18,7 @@ from rl.scorer.audit.options import main
 from rl.scorer.audit.variants import with_tie_breaks
 from tests.scorer.conftest import RUNAWAY, SHOP, make_database, wait_until_gone
 
+HERE = Path(__file__).parent
 BROKEN, EMPTY, GOOD = "SELECT missing FROM items", "SELECT id FROM items WHERE id > 9", "SELECT name FROM items"
 
 # (id, data_source, db_id, gold_sql, outcome)
@@ -249,6 +250,33 @@ def test_doubtful_golds_are_listed_with_what_leaves_them_open(folder: Path, caps
     assert parquet.read_table(kept)["id"].to_pylist() == [*ids, 101, 200, 201, 202]
     assert audit(folder, data, "--out", table, "--no-doubts") == 0
     assert len(Path(table).read_text().splitlines()) == 1
+
+
+def test_alarms_on_a_music_shop_are_counted_against_labels_by_hand(folder: Path) -> None:
+    """docs/howto/data.md shows these counts: alarms that are right, false alarms, and doubts that are missed."""
+    make_database(folder / "databases" / "music.sqlite", (HERE / "music.sql").read_text())
+    with (HERE / "music.tsv").open(encoding="utf-8", newline="") as file:
+        asked = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = []
+    for number, question in enumerate(asked):
+        truth = {"db_id": "music.sqlite", "gold_sql": question["gold"], "cmp_method": question["method"]}
+        rows.append(row(number, "sql", truth, f"color UNIQUE\nQuestion:\n{question['question']}"))
+    write_rows(folder / "music.parquet", rows)
+    assert audit(folder, str(folder / "music.parquet"), "--out", str(folder / "a.csv")) == 0
+    with (folder / "a.csv").open(encoding="utf-8", newline="") as file:
+        found = {(int(entry["id"]), entry["outcome"]) for entry in csv.DictReader(file)}
+    labelled = {(number, doubt) for number, question in enumerate(asked) for doubt in question["open"].split()}
+    counts = {}
+    for doubt in ("tie", "row_order", "order", "distinct", "two_golds"):
+        alarms, open_ = ({number for number, outcome in pairs if outcome == doubt} for pairs in (found, labelled))
+        counts[doubt] = len(alarms & open_), len(alarms - open_), len(open_ - alarms)
+    assert counts == {
+        "tie": (9, 0, 0),
+        "row_order": (2, 0, 3),
+        "order": (5, 0, 0),
+        "distinct": (3, 7, 0),
+        "two_golds": (2, 0, 0),
+    }
 
 
 TIE_BREAKS = [
