@@ -106,7 +106,7 @@ def _hub_folder(name: str) -> Path:
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
             f"The model {name} is not a folder, and the Hugging Face Hub did not provide it ({type(error).__name__}): "
-            "give a local model folder."
+            "give the folder of a model or run."
         ) from error
 
 

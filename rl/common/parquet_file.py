@@ -24,7 +24,7 @@ def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.P
         hint: the error's advice for a file of another kind.
 
     Raises:
-        UserError: the file cannot be read as parquet, or a column is missing.
+        UserError: the file does not exist or cannot be read as parquet, or a column is missing.
     """
     try:
         with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES) as parquet:
@@ -32,6 +32,8 @@ def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.P
             if missing:
                 raise UserError(f"{path} has no column {', '.join(missing)}: {hint}.")
             yield parquet
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist: {hint}.") from error
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
         raise UserError(f"{path} cannot be read as parquet ({str(error).splitlines()[0]}): {hint}.") from error
 

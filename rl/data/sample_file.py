@@ -119,7 +119,12 @@ def read_metadata(samples: Path) -> SampleMetadata:
     try:
         content = loads(path.read_bytes())
     except OSError as error:
-        raise UserError(f"{path}, the metadata of {samples.name}, cannot be read ({error.strerror}).") from error
+        if not samples.exists():
+            raise UserError(f"There are no samples at {samples}: draw them first (dph presample sampling).") from error
+        raise UserError(
+            f"{path}, the metadata of {samples.name}, cannot be read ({error.strerror}): copy it too, or sample again "
+            "into another file."
+        ) from error
     except ValueError as error:
         raise UserError(f"{path} is not JSON: sample again into another file.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -13,22 +13,25 @@ if TYPE_CHECKING:
 CHARACTERS_PER_TOKEN = 2.5
 
 
-def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
-    """The tokenizer that the option --tokenizer names.
+def load_tokenizer(model: Path) -> "PreTrainedTokenizerBase":
+    """The tokenizer that the option --tokenizer names: a folder, or a name on the Hugging Face Hub.
 
     Raises:
-        UserError: the folder does not exist, or holds no tokenizer.
+        UserError: neither the folder nor the Hub has it.
     """
-    if not folder.is_dir():
-        raise UserError(f"--tokenizer {folder} is not a folder: give a local model or tokenizer folder.")
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(str(model), local_files_only=model.is_dir())
     except Exception as error:  # a damaged tokenizer.json is a bare Exception of the tokenizers library
+        found = (
+            "holds no tokenizer that can be loaded"
+            if model.is_dir()
+            else "is not a folder, and the Hub did not provide it"
+        )
         raise UserError(
-            f"--tokenizer {folder} holds no tokenizer that can be loaded ({type(error).__name__}): give a local model "
-            "or tokenizer folder."
+            f"--tokenizer {model} {found} ({type(error).__name__}): give a model folder or a name on "
+            "the Hugging Face Hub."
         ) from error
 
 
@@ -41,10 +44,10 @@ class Budget:
     def __init__(self, max_tokens: int, tokenizer: Path | None):
         """
         Args:
-            tokenizer: the tokenizer's local folder.
+            tokenizer: its folder, or its name on the Hugging Face Hub.
 
         Raises:
-            UserError: the limit is not a positive number, or the folder holds no tokenizer.
+            UserError: the limit is not a positive number, or there is no such tokenizer.
         """
         if max_tokens < 1:
             raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")

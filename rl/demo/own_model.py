@@ -75,8 +75,8 @@ def main() -> None:
     with user_errors_exit():
         prompt, response = make_own_model(arguments.data, arguments.out, SftSettings(steps=arguments.steps))
         sys.stdout.write(
-            f"Wrote the model to {arguments.out}: the longest prompt has {prompt} tokens, the longest response "
-            f"{response}.\n"
+            f"Wrote the model to {arguments.out}. The longest prompt and response need\n"
+            f"export MAX_PROMPT_LENGTH={prompt} MAX_RESPONSE_LENGTH={response}\n"
         )
 
 

@@ -1,9 +1,12 @@
 """Exit codes and messages of programs; test_cli_in_ray.py raises them in Ray's processes."""
 
+import inspect
+import re
 import signal
 
 import pytest
 from omegaconf import OmegaConf
+from ray._private import node
 from ray.exceptions import ActorDiedError, RayTaskError
 
 from rl.common.cli import find_user_error, user_errors_exit
@@ -65,3 +68,12 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
         with pytest.raises(SystemExit), user_errors_exit(resumes=True):
             raise error
         assert capsys.readouterr().err == f"{start}: re-run the same command to resume.\n"
+
+
+def test_ray_that_starts_too_slowly(capsys):
+    """Ray raises a bare Exception, so its text is taken from its source: another wording fails here."""
+    source = inspect.getsource(node.Node.__init__)
+    [message] = re.findall(r'raise Exception\(\s+"(The current node timed out during startup.*?)"\s', source)
+    with pytest.raises(SystemExit) as stop, user_errors_exit():
+        raise Exception(message)
+    assert stop.value.code == 2 and "Error: Ray did not start within 30 s" in capsys.readouterr().err

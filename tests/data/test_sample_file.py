@@ -133,6 +133,8 @@ def test_metadata_that_are_missing_or_foreign(tmp_path):
     metadata_path(path).unlink()
     with pytest.raises(UserError, match="0.meta.json, the metadata of 0.jsonl, cannot be read"):
         write(path)
+    with pytest.raises(UserError, match="There are no samples at .*none.jsonl: draw them first"):
+        read_metadata(tmp_path / "none.jsonl")
 
 
 def test_two_writers_do_not_share_a_file_and_one_without_a_sample_leaves_nothing(tmp_path):

@@ -17,7 +17,7 @@ def test_questions_must_be_those_of_the_samples(math_run):
     with pytest.raises(UserError, match="groups have colour, which no question has"):
         compare(read_spec(math_run.write()))
     math_run.content["questions"]["math"] = ["missing.parquet"]
-    with pytest.raises(UserError, match="missing.parquet cannot be read as parquet"):
+    with pytest.raises(UserError, match="missing.parquet does not exist"):
         compare(read_spec(math_run.write()))
     math_run.prompts = 5
     math_run.ask()

@@ -50,7 +50,7 @@ def test_a_malformed_row_is_named_with_file_and_key(tmp_path, make_row, write_pa
 
 
 def test_files_that_are_none(tmp_path, make_row):
-    with pytest.raises(UserError, match="absent.parquet cannot be read as parquet"):
+    with pytest.raises(UserError, match="absent.parquet does not exist"):
         read_rows([tmp_path / "absent.parquet"])
     (tmp_path / "text.parquet").write_text("not parquet")
     with pytest.raises(UserError, match="text.parquet cannot be read as parquet"):

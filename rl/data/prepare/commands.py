@@ -174,7 +174,12 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="the prompts' template (default: %(default)s)")
     named = "show values that the question seems to name (BM25), in at most N tokens (default: %(default)s)"
     add("--value-tokens", type=int, default=0, metavar="N", help=named)
-    add("--tokenizer", type=Path, metavar="DIR", help="local model folder, to count tokens exactly (default: estimate)")
+    add(
+        "--tokenizer",
+        type=Path,
+        metavar="MODEL",
+        help="model folder or name on the Hub, to count tokens exactly (default: estimate)",
+    )
     longest = "limit of a prompt, met by dropping example values, then the record (default: %(default)s)"
     add("--max-prompt-tokens", type=int, default=MAX_PROMPT_TOKENS, metavar="N", help=longest)
     examples = "example values per column, 0 for none (default: %(default)s)"

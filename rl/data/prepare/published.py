@@ -17,7 +17,7 @@ from rl.data.benchmarks import HubFile
 from rl.data.json_text import loads, loads_or_none
 
 _PARQUET_BATCH = 4096
-_HINT = "give the benchmark's published file"
+_HINT = "give the benchmark's file, or one of your own in its layout"
 
 
 @dataclass(frozen=True)
@@ -141,4 +141,4 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
 
 
 def _unreadable(path: Path, error: OSError) -> UserError:
-    return UserError(f"{path} cannot be read ({error.strerror}): give the benchmark's file.")
+    return UserError(f"{path} cannot be read ({error.strerror}): {_HINT}.")

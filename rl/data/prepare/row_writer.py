@@ -90,6 +90,7 @@ class RowWriter:
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
         self.rows = 0
         self.reasons: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
         self._schema, self._inputs = schema, inputs
         self._ids: set[int] = set()
         self._pending: list[dict[str, Any]] = []
@@ -133,6 +134,7 @@ class RowWriter:
             about: details that help to find the record; they are shortened.
         """
         self.reasons[kind or reason] += 1
+        self._examples.setdefault(kind or reason, f" (such as {reason})" if kind else "")
         line = {"file": str(source), "record": number, "reason": reason, "about": about and str(about)[:200]}
         with self._writing():
             self._bad_file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -141,10 +143,11 @@ class RowWriter:
         """Lines about the written rows, the omitted records and the reasons."""
         lines = [f"Wrote {self.rows} rows to {self.output}."]
         if self.rejected:
-            lines.append(f"{self.rejected} records are left out, listed in {self.bad_list}:")
+            left_out = "1 record is" if self.rejected == 1 else f"{self.rejected} records are"
+            lines.append(f"{left_out} left out, listed in {self.bad_list}:")
             # Sorted by count, then by name, so that the same run prints the same lines.
             for reason, count in sorted(self.reasons.items(), key=lambda item: (-item[1], item[0])):
-                lines.append(f"{count:>8}  {reason}")
+                lines.append(f"{count:>8}  {reason}{self._examples[reason]}")
         return "\n".join(lines) + "\n"
 
     def __enter__(self) -> "RowWriter":
@@ -179,10 +182,10 @@ class RowWriter:
             (reason, count), *_ = self.reasons.most_common(1)
             raise UserError(
                 f"None of the {self.rejected} records makes a row, so {self.output} is not written. The reason for "
-                f"{count}: {reason}; see {self.bad_list}."
+                f"{count}: {reason}{self._examples[reason]}; see {self.bad_list}."
             )
         else:
-            raise UserError(f"The input holds no record, so {self.output} is not written: give the benchmark's file.")
+            raise UserError(f"The input holds no record, so {self.output} is not written: give a file with records.")
 
     def _manifest(self) -> dict[str, Any]:
         inputs = []

@@ -133,11 +133,11 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
             shortened += row["extra_info"]["tables_without_examples"] > 0
     databases_read = databases.schema.cache_info().currsize
     measured = "estimated from the characters" if budget.estimated else "counted"
+    within = f"to stay within {budget.max_tokens} tokens ({measured})"
+    fewer = f"Fewer example values in {number_of(shortened, 'prompt')}, {within}.\n" if shortened else ""
     return (
-        f"{len(records)} questions, {databases_read} databases; prompts of {median(lengths):.0f} characters "
-        f"(median), {max(lengths)} (longest).\n"
-        f"{shortened} prompts show fewer example values to stay within {budget.max_tokens} tokens ({measured}).\n"
-        f"{writer.summary()}"
+        f"{number_of(len(records), 'question')}, {number_of(databases_read, 'database')}; prompts of "
+        f"{median(lengths):.0f} characters (median), {max(lengths)} (longest).\n{fewer}{writer.summary()}"
     )
 
 
@@ -279,7 +279,8 @@ def _make_row(
         raise BadRecord("it is not a JSON object")
     for key in ("db_id", benchmark.question, benchmark.query):
         if not isinstance(values.get(key), str) or not values[key].strip():
-            raise BadRecord(f"its {key} is missing or not a text")
+            fields = "" if key in values else f" (its fields are {', '.join(map(str, values))})"
+            raise BadRecord(f"its {key} is missing or not a text{fields}")
     db_id, evidence, difficulty = values["db_id"].strip(), values.get("evidence") or "", values.get("difficulty")
     if not isinstance(evidence, str):
         raise BadRecord("its evidence is not a text")

@@ -32,9 +32,9 @@ def scorer_address(scorer: str | Sequence[str] | None) -> str | Sequence[str]:
     address = scorer or os.environ.get(SCORER_VARIABLE)
     if not address:
         raise UserError(
-            f"No scorer server is named: set the environment variable {SCORER_VARIABLE}, or scorer (of verl: "
-            "reward.custom_reward_function.reward_kwargs.scorer), to an address (http://host:port), a comma-separated "
-            "list of them, or a directory of address files."
+            f"No scorer server is named: set the environment variable {SCORER_VARIABLE} (in a configuration of verl, "
+            "reward.custom_reward_function.reward_kwargs.scorer) to an address such as http://host:port, to several "
+            "with commas between them, or to a folder of address files."
         )
     return address
 

@@ -78,7 +78,7 @@ def test_dapo_wrong_files(prepare, tmp_path):
     for name, sentence in (
         ("other.parquet", "has no column prompt, reward_model"),
         ("broken.parquet", "cannot be read as parquet"),
-        ("gone.parquet", "cannot be read as parquet"),
+        ("gone.parquet", "gone.parquet does not exist: give the benchmark's file"),
         ("gone.jsonl", "cannot be read"),
         ("list.json", "None of the 2 records makes a row"),
         ("deep.jsonl", "None of the 1 records makes a row"),

@@ -299,7 +299,7 @@ def test_tie_breaks() -> None:
 
 
 WRONG = [
-    (["none.parquet"], "none.parquet cannot be read as parquet"),
+    (["none.parquet"], "none.parquet does not exist: make it"),
     (["text.parquet"], "text.parquet cannot be read as parquet"),
     (["databases"], "databases cannot be read as parquet"),
     (["columns.parquet"], "columns.parquet has no column id, reward_model"),
