@@ -185,24 +185,24 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     earlier = _earlier(config, runs)
     for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
         check_model(str(path))
-    models = {}
-    for name, model in config.evaluate.models.items():
-        models[name] = model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
-        if name == BASE and config.evaluate.base_again:
-            models[BASE_AGAIN] = models[BASE]
-    with open_dict(config):
-        config.actor_rollout_ref.model.path = next(iter(models.values()))
-        # One engine serves all splits.
-        for name in ("max_prompt_length", "max_response_length"):
-            config.data[name] = max(getattr(split.settings, name) for split in splits.values())
-    OmegaConf.resolve(config)
-    jobs = {name: jobs_of(config, name, model, splits) for name, model in models.items()}
-    own = drawn = {name: _files(of_model) for name, of_model in jobs.items()}
-    if config.evaluate.base is not None:
-        wanted = {job.output.name: job.metadata for job in next(iter(jobs.values()))}
-        drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
-        _check_methods(config.evaluate, drawn)
     with console_log(Path(config.evaluate.output).expanduser() / "log.txt"):
+        models = {}
+        for name, model in config.evaluate.models.items():
+            models[name] = model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
+            if name == BASE and config.evaluate.base_again:
+                models[BASE_AGAIN] = models[BASE]
+        with open_dict(config):
+            config.actor_rollout_ref.model.path = next(iter(models.values()))
+            # One engine serves all splits.
+            for name in ("max_prompt_length", "max_response_length"):
+                config.data[name] = max(getattr(split.settings, name) for split in splits.values())
+        OmegaConf.resolve(config)
+        jobs = {name: jobs_of(config, name, model, splits) for name, model in models.items()}
+        own = drawn = {name: _files(of_model) for name, of_model in jobs.items()}
+        if config.evaluate.base is not None:
+            wanted = {job.output.name: job.metadata for job in next(iter(jobs.values()))}
+            drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
+            _check_methods(config.evaluate, drawn)
         checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
     if config.evaluate.databases is not None:
         sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
