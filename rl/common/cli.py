@@ -74,7 +74,7 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
 
 
 def _slow_ray(error: Exception) -> str | None:
-    """Ray gives its node 30 s to start, which no setting changes (ray/_private/node.py)."""
+    """Ray gives its node 30 s to start, which no setting changes (`ray._private.node.Node`)."""
     if "node timed out during startup" not in str(error):
         return None
     return "Ray did not start within 30 s, which happens on a busy machine: run the same command again when it is idle."
