@@ -80,6 +80,8 @@ class SharedResults(Generic[Result]):
 
 async def gather_in_turn(make: Callable[[Item], Awaitable[Made]], items: Sequence[Item]) -> list[Made]:
     """make(item) of each, AT_ONCE at a time: a task takes some kilobytes, and a request may hold a million items."""
+    if len(items) == 1:  # it needs no task
+        return [await make(items[0])]
     made: list[Made] = []
     for start in range(0, len(items), AT_ONCE):
         made += await asyncio.gather(*map(make, items[start : start + AT_ONCE]))
