@@ -11,7 +11,7 @@ from rl.scorer.config import ScorerSettings
 from rl.scorer.fork_server import WorkerLost
 from rl.scorer.lru import ByteLru
 from rl.scorer.outcomes import Score
-from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool, slow_size
+from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
 from rl.scorer.process import Reply
 from rl.scorer.sandbox import confine
 
@@ -121,7 +121,7 @@ class WorkerScorer:
                 "server_port": server_port,
             },
         }
-        self.pool = WorkerPool(settings.processes, slow_size(settings), worker, by_clock=server_port is not None)
+        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker, by_clock=server_port is not None)
 
     async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:
         """The scores of the responses, in order. `digests`: with digests of SQL results."""
