@@ -1,13 +1,13 @@
 """Compare the scorer server with plain SQLite and with servers without its caches, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math,served,slow]
+    python benchmarks/scorer.py [--questions 100] [--only sql,small,sandbox,memory,math,served,slow]
 
 sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 responses, each response is one request,
 64 requests run at a time, and a third of the SQL repeats. Baselines: plain SQLite in a process per core (only the
 predicted queries, one open file each); a pool of as many processes that run gold and prediction for every response,
 without HTTP; and this server without caches. Runaway queries never end: throughput counts the other responses, until
 the last of them.
-small: queries of a tenth of a millisecond through POST /v1/score. memory: the workers' memory over 100,000 responses.
+small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same, with and without it. memory: the workers' memory over 100,000 responses.
 math: against math-verify in this process. served: start, latency and memory for a client, and the longest silence after
 all workers were killed under load. slow: a query of two seconds beside twice as many busy processes as cores,
 ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 % runaways. All ratios come from
@@ -61,6 +61,7 @@ from rl.scorer.sandbox.confine import offered
 SLOW_QUERY_SECONDS = 2.0
 SMALL_REQUESTS = 5_000
 PAIRS = 3
+SANDBOX_PAIRS = 21
 KILLED_ROUNDS, KILLED_REQUESTS = 5, 400
 
 
@@ -138,6 +139,28 @@ def measure_small(root: Path) -> None:
     with server(root) as (address, _):
         score_batches(address, range(10_000, 10_010))
         say("small queries, POST /v1/score", score_batches(address, range(200)), "answers/s, >= 2500")
+
+
+def measure_sandbox(root: Path) -> None:
+    """Processor time of the workers for the same queries, in turns."""
+    ratios = []
+    with server(root) as (address, process), server(root, sandbox="off") as (other_address, other_process):
+        for pair in range(SANDBOX_PAIRS):
+            numbers = range(20_000 + 20 * pair, 20_020 + 20 * pair)
+            spent = []
+            for of, its in ((address, process), (other_address, other_process)):
+                before = cpu_of_workers(its)
+                score_batches(of, numbers)
+                spent.append(cpu_of_workers(its) - before)
+            ratios.append(spent[0] / spent[1])
+    low, middle, high = statistics.quantiles(ratios[1:], n=4)  # the first pair warms up
+    say("sandbox, time of the workers", middle, f"x without it (half of the pairs: {low:.2f} to {high:.2f})")
+
+
+def cpu_of_workers(process: psutil.Process) -> float:
+    """Seconds."""
+    times = [worker.cpu_times() for worker in workers_of(process)]
+    return sum(each.user + each.system for each in times)
 
 
 def measure_memory(root: Path) -> None:
@@ -315,11 +338,14 @@ def measure_slow(root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="questions of the part sql (default: 100)")
-    parser.add_argument("--only", default="sql,small,memory,math,served,slow", help="parts (default: %(default)s)")
+    parser.add_argument(
+        "--only", default="sql,small,sandbox,memory,math,served,slow", help="parts (default: %(default)s)"
+    )
     options = parser.parse_args()
     parts: dict[str, Callable[[Path], None]] = {
         "sql": partial(measure_sql, questions=options.questions),
         "small": measure_small,
+        "sandbox": measure_sandbox,
         "memory": measure_memory,
         "math": measure_math,
         "served": measure_served,

@@ -110,7 +110,8 @@ def start(folder: Path, scorers: dict, port: int = 0) -> subprocess.Popen:
     config, address_file = folder / "scorer.yaml", folder / "address"
     config.write_text(yaml.safe_dump({"ScorerServer": {"shutdown_seconds": 1}, "Scorers": scorers}))
     address_file.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "rl.scorer", "--port", str(port), "-c", config, "--address-file", address_file]
+    command = [sys.executable, "-m", "rl.scorer", "--port", str(port), "-c", str(config)]
+    command += ["--address-file", str(address_file)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -48,7 +48,7 @@ class SharedResults(Generic[Result]):
         """Bytes of the results that are kept."""
         return self._kept.size
 
-    async def get(self, of: tuple, make: Callable[[], Awaitable[Result]]) -> Result:
+    def get(self, of: tuple, make: Callable[[], Awaitable[Result]]) -> "asyncio.Future[Result]":
         """The result of `make()` for `of`, which holds texts, numbers and tuples of them; only its hash is kept.
 
         A caller that goes away does not stop the run. An exception of `make` reaches every caller and is not kept.
@@ -57,7 +57,9 @@ class SharedResults(Generic[Result]):
         kept = self._kept.get(key)
         if kept is not None:
             self.hits += 1
-            return kept
+            found = asyncio.get_running_loop().create_future()
+            found.set_result(kept)
+            return found
         task = self._running.get(key) if self._kept.capacity else None
         if task is None:
             self.misses += 1
@@ -66,7 +68,7 @@ class SharedResults(Generic[Result]):
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         else:
             self.hits += 1
-        return await asyncio.shield(task)
+        return asyncio.shield(task)
 
     async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
         try:
@@ -140,8 +142,8 @@ class WorkerScorer:
         days: the day of each prediction whose score holds for one day only.
         """
 
-        async def score(pred: str) -> Score:
-            return await self.scores.get((*gold, pred, days.get(pred, "")), lambda: run(pred))
+        def score(pred: str) -> "asyncio.Future[Score]":
+            return self.scores.get((*gold, pred, days.get(pred, "")), lambda: run(pred))
 
         distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
         scores = await gather_in_turn(score, distinct)
