@@ -7,11 +7,11 @@ sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 r
 predicted queries, one open file each); a pool of as many processes that run gold and prediction for every response,
 without HTTP; and this server without caches. Runaway queries never end: throughput counts the other responses, until
 the last of them.
-small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same, with and without it. memory: the workers' memory over 100,000 responses.
-math: against math-verify in this process. served: start, latency and memory for a client, and the longest silence after
-all workers were killed under load. slow: a query of two seconds beside twice as many busy processes as cores,
-ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 % runaways. All ratios come from
-this run. scorer_soak.py runs hours of mixed load.
+small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same with and without it. memory: the
+workers' memory over 100,000 responses. math: against math-verify in this process. served: start, latency and memory for
+a client, and the longest silence after all workers were killed under load. slow: a query of two seconds beside twice as
+many busy processes as cores, ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 %
+runaways. All ratios come from this run. scorer_soak.py runs hours of mixed load.
 """
 
 import argparse
@@ -154,7 +154,8 @@ def measure_sandbox(root: Path) -> None:
                 spent.append(cpu_of_workers(its) - before)
             ratios.append(spent[0] / spent[1])
     low, middle, high = statistics.quantiles(ratios[1:], n=4)  # the first pair warms up
-    say("sandbox, time of the workers", middle, f"x without it (half of the pairs: {low:.2f} to {high:.2f})")
+    half = f"(half of the pairs: {100 * low:.1f} to {100 * high:.1f})"
+    say("sandbox: time of the workers", 100 * middle, f"% of the same without it {half}")
 
 
 def cpu_of_workers(process: psutil.Process) -> float:
