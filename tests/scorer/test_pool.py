@@ -141,7 +141,7 @@ may_renice = pytest.mark.skipif(not _may_renice(), reason="it takes CAP_SYS_NICE
 @pytest.mark.parametrize("full", [0.5, 1, 4])
 def test_slow_jobs_together_have_their_share_however_many_run(ordinary: int, full: float) -> None:
     slow = max(round(full * ordinary), 1)
-    # Linux's weights, of which a step of niceness is a quarter.
+    # Each step of niceness divides Linux's weight by 1.25.
     weight = slow * 1.25 ** -slow_niceness(slow, ordinary)
     assert SLOW_SHARE / 1.15 < weight / ordinary < SLOW_SHARE * 1.15
 
