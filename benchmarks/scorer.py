@@ -1,15 +1,17 @@
 """Compare the scorer server with plain SQLite and with servers without its caches, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,small,memory,math,served,slow]
+    python benchmarks/scorer.py [--questions 100] [--only sql,small,sandbox,memory,math,served,slow]
 
 sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 responses, each response is one request,
-64 requests run at a time, and a third of the SQL repeats. Baselines: plain SQLite in one thread (only the predicted
-queries, one open file); a pool of as many processes that run gold and prediction for every response, without HTTP; and
-this server without caches. Runaway queries never end: throughput counts the other responses, until the last of them.
-small: queries of a tenth of a millisecond through POST /v1/score. memory: the workers' memory over 100,000 responses.
-math: against math-verify in this process. served: start, latency and memory for a client, and the longest silence after
-all workers were killed under load. slow: a query of two seconds beside twice as many busy processes as cores, and
-ordinary responses beside a full slow lane. All ratios come from this run. scorer_soak.py runs hours of mixed load.
+64 requests run at a time, and a third of the SQL repeats. Baselines: plain SQLite in a process per core (only the
+predicted queries, one open file each); a pool of as many processes that run gold and prediction for every response,
+without HTTP; and this server without caches. Runaway queries never end: throughput counts the other responses, until
+the last of them.
+small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same with and without it. memory: the
+workers' memory over 100,000 responses. math: against math-verify in this process. served: start, latency and memory for
+a client, and the longest silence after all workers were killed under load. slow: a query of two seconds beside twice as
+many busy processes as cores, ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 %
+runaways. All ratios come from this run. scorer_soak.py runs hours of mixed load.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import pairwise
@@ -54,21 +56,29 @@ from scorer_traffic import (
     workers_of,
 )
 
-from rl.scorer.pool import may_renice
 from rl.scorer.sandbox.confine import offered
 
 SLOW_QUERY_SECONDS = 2.0
 SMALL_REQUESTS = 5_000
+PAIRS = 3
+SANDBOX_PAIRS = 21
 KILLED_ROUNDS, KILLED_REQUESTS = 5, 400
 
 
+def run_predictions(path: str, items: list[Item]) -> None:
+    with closing(sqlite3.connect(path, uri=True)) as connection:
+        for item in items:
+            connection.execute(item.sql).fetchall()
+
+
 def plain_sqlite(root: Path, items: list[Item]) -> float:
-    """Predicted queries a second in one thread."""
-    connection = sqlite3.connect(f"file:{root}/shop/shop.sqlite?mode=ro", uri=True)
-    started = time.perf_counter()
-    for item in items:
-        connection.execute(item.sql).fetchall()
-    return len(items) / (time.perf_counter() - started)
+    """Predicted queries a second of CORES processes."""
+    path = f"file:{root}/shop/shop.sqlite?mode=ro"
+    with multiprocessing.Pool(CORES) as pool:
+        pool.map(abs, range(CORES))
+        started = time.perf_counter()
+        pool.starmap(run_predictions, [(path, items[first::CORES]) for first in range(CORES)], chunksize=1)
+        return len(items) / (time.perf_counter() - started)
 
 
 def _is_over(deadline: float) -> bool:
@@ -96,11 +106,12 @@ def run_everything(root: Path, items: list[Item]) -> float:
 def measure_sql(root: Path, questions: int) -> None:
     with server(root) as (address, _):
         score_items(address, traffic(4, REPEATED_SHARE, 0, 9))  # file and processes are warm
-        different = traffic(questions, 0, 0, 1)
-        floor = statistics.mean([plain_sqlite(root, different), plain_sqlite(root, different)])
-        say("plain SQLite, one thread", floor, "queries/s")
-        ours = score_items(address, different)
-        say("no repeated SQL", ours, "answers/s", ours / (floor * CORES), "of plain x cores, >= .85")
+        for seed in range(11, 11 + PAIRS):
+            different = traffic(questions // PAIRS, 0, 0, seed)
+            before, ours = plain_sqlite(root, different), score_items(address, different)
+            floor = statistics.mean([before, plain_sqlite(root, different)])
+            say(f"plain SQLite, {CORES} processes", floor, "queries/s")
+            say("no repeated SQL", ours, "answers/s", ours / floor, "of plain SQLite, >= .85")
         calm = score_items(address, traffic(questions, REPEATED_SHARE, 0, 2))
         say("a third repeated", calm, "answers/s")
         heartbeats: list[float] = []
@@ -128,6 +139,29 @@ def measure_small(root: Path) -> None:
     with server(root) as (address, _):
         score_batches(address, range(10_000, 10_010))
         say("small queries, POST /v1/score", score_batches(address, range(200)), "answers/s, >= 2500")
+
+
+def measure_sandbox(root: Path) -> None:
+    """Processor time of the workers for the same queries, in turns."""
+    ratios = []
+    with server(root) as (address, process), server(root, sandbox="off") as (other_address, other_process):
+        for pair in range(SANDBOX_PAIRS):
+            numbers = range(20_000 + 20 * pair, 20_020 + 20 * pair)
+            spent = []
+            for of, its in ((address, process), (other_address, other_process)):
+                before = cpu_of_workers(its)
+                score_batches(of, numbers)
+                spent.append(cpu_of_workers(its) - before)
+            ratios.append(spent[0] / spent[1])
+    low, middle, high = statistics.quantiles(ratios[1:], n=4)  # the first pair warms up
+    half = f"(half of the pairs: {100 * low:.1f} to {100 * high:.1f})"
+    say("sandbox: time of the workers", 100 * middle, f"% of the same without it {half}")
+
+
+def cpu_of_workers(process: psutil.Process) -> float:
+    """Seconds."""
+    times = [worker.cpu_times() for worker in workers_of(process)]
+    return sum(each.user + each.system for each in times)
 
 
 def measure_memory(root: Path) -> None:
@@ -160,20 +194,29 @@ def measure_math(root: Path) -> None:
     say("math, this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
-async def latencies(address: str, bodies: list[dict], at_once: int) -> list[float]:
-    """Seconds of each PUT /api at the client, sorted."""
+async def latencies(address: str, bodies: list[dict], at_once: int, endless: Collection[int] = ()) -> list[float]:
+    """Seconds of each PUT /api at the client, sorted; of those numbered in `endless` none, and they hold no place."""
     slots, found = asyncio.Semaphore(at_once), []
     async with aiohttp.ClientSession(address, connector=aiohttp.TCPConnector(limit=0)) as session:
 
-        async def ask(body: dict) -> None:
-            async with slots:
-                started = time.perf_counter()
-                async with session.put("/api", json=body) as reply:
-                    await reply.read()
-                    assert reply.status == 200
-                found.append(time.perf_counter() - started)
+        async def ask(body: dict) -> float:
+            started = time.perf_counter()
+            async with session.put("/api", json=body) as reply:
+                await reply.read()
+                assert reply.status == 200
+            return time.perf_counter() - started
 
-        await asyncio.gather(*map(ask, bodies))
+        async def ask_in_turn(number: int, body: dict) -> None:
+            async with slots:
+                if number in endless:
+                    others.append(asyncio.create_task(ask(body)))
+                else:
+                    found.append(await ask(body))
+
+        others: list[asyncio.Task] = []
+        await asyncio.gather(*(ask_in_turn(number, body) for number, body in enumerate(bodies)))
+        for other in others:
+            other.cancel()
     return sorted(found)
 
 
@@ -214,7 +257,7 @@ async def recover(address: str, process: psutil.Process, bodies: list[dict], for
 def measure_served(root: Path) -> None:
     cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
     print(f"{CORES} cores of{cpu.partition(':')[2]}, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
-    print(f"user {os.getuid()}, may lower a niceness: {may_renice()}, sandbox: {', '.join(offered()) or 'none'}")
+    print(f"user {os.getuid()}, sandbox: {', '.join(offered()) or 'none'}")
     kinds: dict[str, tuple[str, Callable[[int], dict]]] = {
         "SQL": ("SqlDetailRewardModel", small_body),
         "math": ("MathRewardModel", lambda number: math_body(*math_pairs(1, 1000 + number)[0])),
@@ -277,23 +320,33 @@ def measure_slow(root: Path) -> None:
         with busy_processes(2 * CORES):
             beside = [seconds(address, i) for i in range(3, 6)]
         say(f"... beside {2 * CORES} busy processes", statistics.median(beside), "s", max(beside), "s at most")
-    for lane in (4 * CORES, CORES):  # with CAP_SYS_NICE, and without
+    lane = 4 * CORES
+    for _ in range(PAIRS):
         with server(root, slow_instances=lane) as (address, _):
             score_items(address, traffic(4, REPEATED_SHARE, 0, 9))
             calm = score_items(address, traffic(20, REPEATED_SHARE, 0, 2))
             endless = [Item("SELECT 1", RUNAWAY.format(i), True) for i in range(lane)]
             full = score_items(address, endless + traffic(20, REPEATED_SHARE, 0, 3))
-            say(f"beside a slow lane full of {lane}", full, "answers/s", full / calm, "of the same without")
+            say(f"beside a slow lane full of {lane}", full, "answers/s", full / calm, "of the same without, >= .80")
+    with server(root) as (address, _):
+        score_items(address, traffic(4, REPEATED_SHARE, 0, 9))
+        for share, what in ((0.0, "8 at a time"), (RUNAWAY_SHARE, "... beside 1 % runaways")):
+            items = traffic(60, REPEATED_SHARE, share, 7)
+            endless = [number for number, item in enumerate(items) if item.endless]
+            say_latency(what, asyncio.run(latencies(address, [item.body for item in items], 8, endless)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="questions of the part sql (default: 100)")
-    parser.add_argument("--only", default="sql,small,memory,math,served,slow", help="parts (default: %(default)s)")
+    parser.add_argument(
+        "--only", default="sql,small,sandbox,memory,math,served,slow", help="parts (default: %(default)s)"
+    )
     options = parser.parse_args()
     parts: dict[str, Callable[[Path], None]] = {
         "sql": partial(measure_sql, questions=options.questions),
         "small": measure_small,
+        "sandbox": measure_sandbox,
         "memory": measure_memory,
         "math": measure_math,
         "served": measure_served,

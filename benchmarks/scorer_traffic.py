@@ -98,21 +98,30 @@ def server(root: Path, scorers: dict | None = None, **changes) -> Iterator[tuple
     scorer = {"class_name": class_name, **changes}
     if class_name != "MathRewardModel":
         scorer["database_path"] = str(root)
-    command = [sys.executable, "-m", "rl.scorer", "--port", "0"]
-    with tempfile.TemporaryDirectory() as folder:
-        config, address_file = Path(folder) / "scorer.yaml", Path(folder) / "address"
-        settings = {"ScorerServer": {"shutdown_seconds": 1}, "Scorers": scorers or {"Scorer1": scorer}}
-        config.write_text(yaml.safe_dump(settings))
-        command += ["-c", str(config), "--address-file", str(address_file)]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            try:
-                while not address_file.exists():
-                    if process.poll() is not None:
-                        raise SystemExit("the server did not start")
-                    time.sleep(0.02)
-                yield f"http://{address_file.read_text()}", psutil.Process(process.pid)
-            finally:
-                process.terminate()
+    with tempfile.TemporaryDirectory() as folder, start(Path(folder), scorers or {"Scorer1": scorer}) as process:
+        try:
+            yield wait_for(Path(folder), process), psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+def start(folder: Path, scorers: dict, port: int = 0) -> subprocess.Popen:
+    """Start a server that has its files in `folder`; it need not serve yet."""
+    config, address_file = folder / "scorer.yaml", folder / "address"
+    config.write_text(yaml.safe_dump({"ScorerServer": {"shutdown_seconds": 1}, "Scorers": scorers}))
+    address_file.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "rl.scorer", "--port", str(port), "-c", str(config)]
+    command += ["--address-file", str(address_file)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_for(folder: Path, process: subprocess.Popen) -> str:
+    """The address of a started server, once it serves."""
+    while not (folder / "address").exists():
+        if process.poll() is not None:
+            raise SystemExit("the server did not start")
+        time.sleep(0.02)
+    return f"http://{(folder / 'address').read_text()}"
 
 
 async def send(

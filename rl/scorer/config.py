@@ -95,7 +95,7 @@ class ScorerSettings(_Section):
     """Worker processes; null: one per core."""
     slow_instances: Processes | None = None
     """Further workers, with a lower priority, for jobs of more than a tenth of a second. null: four times
-    num_instances; as many as num_instances where the server may not change priorities (CAP_SYS_NICE)."""
+    num_instances."""
     grace_seconds: Seconds = 5.0
     """A worker that exceeds the time limit of its job by this is killed."""
     worker_memory_bytes: int = Field(default=512_000_000, ge=16_000_000, le=2**50)
@@ -114,6 +114,10 @@ class ScorerSettings(_Section):
     @property
     def processes(self) -> int:
         return self.num_instances or os.cpu_count() or 1
+
+    @property
+    def slow_processes(self) -> int:
+        return self.slow_instances or 4 * self.processes
 
 
 class SqlSettings(ScorerSettings):

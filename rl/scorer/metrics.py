@@ -24,18 +24,17 @@ class Metrics:
         self._registry.register(_State(scorers))
         named = {"namespace": "scorer", "registry": self._registry}
         self._requests = Counter("requests", "Requests by path and HTTP status", ["path", "status"], **named)
-        self._scores = Counter("answers", "Scores by outcome", ["outcome"], **named)
+        scores = Counter("answers", "Scores by outcome", ["outcome"], **named)
         self._seconds = Histogram("request_seconds", "Time of a request", ["path"], buckets=_BUCKETS, **named)
         self.log_failures = Counter("log_failures", "Records that could not be written to the log file", **named)
-        for outcome in (*OUTCOMES, INFRA_ERROR):
-            self._scores.labels(outcome)
+        self._by_outcome = {outcome: scores.labels(outcome) for outcome in (*OUTCOMES, INFRA_ERROR)}
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
     def scored(self, scores: Iterable[Score]) -> None:
         for score in scores:
-            self._scores.labels(score.outcome).inc()
+            self._by_outcome[score.outcome].inc()
 
     def request_ended(self, path: str, status: int, seconds: float) -> None:
         self._seconds.labels(path).observe(seconds)

@@ -1,24 +1,21 @@
 """Pool of killable worker processes, each with one job at a time, in order of arrival.
 
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
-keep slow jobs from delaying the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers have
-a lower priority if the server can restore it later, and the next job takes its place. If the slow lane is full and
+keep slow jobs from delaying the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
+together have SLOW_SHARE of the ordinary workers' weight, and the next job takes its place. If the slow lane is full and
 others wait, the job is stopped and begins again when that lane has room. A watchdog kills a worker that exceeds its
 job's time (the worker's own limit does not reach into C functions) or makes no progress (a file system that hangs).
 """
 
 import asyncio
 import logging
+import math
 import os
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
 
-from rl.scorer.config import ScorerSettings
 from rl.scorer.fork_server import ForkServer, WorkerLost
 from rl.scorer.process import Reply, WorkerProcess
 
@@ -26,11 +23,12 @@ logger = logging.getLogger(__name__)
 
 # Processor time. With 1 % endless statements, the first tenth of a second of each costs 1 ms per score.
 SLOW_SECONDS = 0.1
-# A slow job that finds the slow lane full is stopped after this time.
-STOP_SECONDS = 0.25
-# Added to the server's own niceness. A slow worker then gets a third of an ordinary process's share of a processor
-# (Linux's weights 335 and 1024), so that it still progresses beside other programs.
-SLOW_NICE = 5
+# However many slow jobs run, ordinary jobs keep five sixths of the processors. One slow job beside two ordinary workers
+# has 0.4 of their weight, and so still progresses beside other programs.
+SLOW_SHARE = 0.2
+# Linux divides a process's weight by this for each step of niceness.
+_WEIGHT_STEP = 1.25
+_MOST_NICE = 19
 _TICK_SECONDS = 0.05
 # A job whose worker used no processor for this long is taken to wait for a disk that does not answer.
 _STALL_SECONDS = 60.0
@@ -93,32 +91,9 @@ class _Run:
         self.started = self.moved = time.monotonic()
 
 
-@cache
-def may_renice() -> bool:
-    """Whether a niceness that was raised can be lowered again: it takes CAP_SYS_NICE, which containers lack by default.
-
-    Tried on a thread, which has a niceness of its own on Linux.
-    """
-    if sys.platform != "linux":
-        return False
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(_raise_and_lower).result()
-
-
-def _raise_and_lower() -> bool:
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, 19)
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, niceness)
-    except PermissionError:
-        return False
-    return True
-
-
-def slow_size(settings: ScorerSettings) -> int:
-    """How many workers the slow lane has."""
-    # At the ordinary workers' priority, more would take most of the processors from them.
-    return settings.slow_instances or (4 if may_renice() else 1) * settings.processes
+def slow_niceness(slow: int, ordinary: int) -> int:
+    """What is added to the niceness of each of `slow` workers, so that together they have their share."""
+    return min(max(round(math.log(slow / (SLOW_SHARE * ordinary), _WEIGHT_STEP)), 0), _MOST_NICE)
 
 
 class WorkerPool:
@@ -225,16 +200,16 @@ class WorkerPool:
     def _begin(self, worker: WorkerProcess, lane: _Lane) -> None:
         run = self._runs[worker] = _Run(lane.waiting.popleft(), lane, worker.cpu_used)
         if lane.slow:
-            self._lower_priority(worker, run.job)
+            self._share_out()
         worker.send(*run.job.prepare(worker))
 
-    def _lower_priority(self, worker: WorkerProcess, job: _Job) -> None:
+    def _share_out(self) -> None:
+        """Set the priority of the slow workers."""
         # A job that was lost may lose its worker again before its limit: at the ordinary priority it gets further.
-        if may_renice() and not job.losses:
-            worker.set_priority(self._niceness + SLOW_NICE)
-
-    def _restore_priority(self, worker: WorkerProcess, run: _Run) -> bool:
-        return not (run.lane.slow and may_renice()) or worker.set_priority(self._niceness)
+        slow = [worker for worker, run in self._runs.items() if run.lane.slow and not run.job.losses]
+        for worker in slow:
+            # Without CAP_SYS_NICE, which containers lack, a niceness never falls again.
+            worker.set_priority(self._niceness + slow_niceness(len(slow), self._ordinary.size))
 
     def _replied(self, worker: WorkerProcess, reply: Reply) -> None:
         run = self._runs.get(worker)
@@ -246,7 +221,11 @@ class WorkerPool:
             run.job.done.set_result(reply)
         if reply[0].get("last"):
             self._retire(worker, "fault" if reply[0]["outcome"] == "fault" else "out_of_memory")
-        elif run.ended_for or len(self._idle) >= self._ordinary.size or not self._restore_priority(worker, run):
+        elif (
+            run.ended_for
+            or len(self._idle) >= self._ordinary.size
+            or (run.lane.slow and not worker.set_priority(self._niceness))
+        ):
             self._retire(worker, "slow")
         else:
             self._idle.append(worker)
@@ -255,6 +234,8 @@ class WorkerPool:
     def _release(self, worker: WorkerProcess, run: _Run) -> None:
         del self._runs[worker]
         run.lane.busy -= 1
+        if run.lane.slow:
+            self._share_out()
 
     def _retire(self, worker: WorkerProcess, cause: str) -> None:
         self.ends[cause] += 1
@@ -322,12 +303,12 @@ class WorkerPool:
         elif run.lane.slow or seconds <= SLOW_SECONDS:
             return
         elif self._slow.busy < self._slow.size:
-            self._lower_priority(worker, run.job)
             self._ordinary.busy -= 1
             self._slow.busy += 1
             run.lane = self._slow
+            self._share_out()
             self._dispatch()
-        elif seconds > STOP_SECONDS and self._ordinary.waiting:
+        elif self._ordinary.waiting:
             run.ended_for = "stopped"
             worker.terminate()
 

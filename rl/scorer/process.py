@@ -117,7 +117,7 @@ class WorkerProcess(asyncio.Protocol):
         return times.user + times.system
 
     def set_priority(self, nice: int) -> bool:
-        """Set its niceness and return whether that worked: lowering it takes a privilege."""
+        """Set its niceness and return whether that worked: lowering it takes CAP_SYS_NICE."""
         try:
             os.setpriority(os.PRIO_PROCESS, self.pid, nice)
         except (PermissionError, ProcessLookupError):

@@ -11,7 +11,7 @@ from rl.scorer.config import ScorerSettings
 from rl.scorer.fork_server import WorkerLost
 from rl.scorer.lru import ByteLru
 from rl.scorer.outcomes import Score
-from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool, slow_size
+from rl.scorer.pool import Prepare, WorkerCrashed, WorkerOverran, WorkerPool
 from rl.scorer.process import Reply
 from rl.scorer.sandbox import confine
 
@@ -48,7 +48,7 @@ class SharedResults(Generic[Result]):
         """Bytes of the results that are kept."""
         return self._kept.size
 
-    async def get(self, of: tuple, make: Callable[[], Awaitable[Result]]) -> Result:
+    def get(self, of: tuple, make: Callable[[], Awaitable[Result]]) -> "asyncio.Future[Result]":
         """The result of `make()` for `of`, which holds texts, numbers and tuples of them; only its hash is kept.
 
         A caller that goes away does not stop the run. An exception of `make` reaches every caller and is not kept.
@@ -57,7 +57,9 @@ class SharedResults(Generic[Result]):
         kept = self._kept.get(key)
         if kept is not None:
             self.hits += 1
-            return kept
+            found = asyncio.get_running_loop().create_future()
+            found.set_result(kept)
+            return found
         task = self._running.get(key) if self._kept.capacity else None
         if task is None:
             self.misses += 1
@@ -66,7 +68,7 @@ class SharedResults(Generic[Result]):
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         else:
             self.hits += 1
-        return await asyncio.shield(task)
+        return asyncio.shield(task)
 
     async def _run(self, key: Hashable, make: Callable[[], Awaitable[Result]]) -> Result:
         try:
@@ -80,6 +82,8 @@ class SharedResults(Generic[Result]):
 
 async def gather_in_turn(make: Callable[[Item], Awaitable[Made]], items: Sequence[Item]) -> list[Made]:
     """make(item) of each, AT_ONCE at a time: a task takes some kilobytes, and a request may hold a million items."""
+    if len(items) == 1:  # it needs no task
+        return [await make(items[0])]
     made: list[Made] = []
     for start in range(0, len(items), AT_ONCE):
         made += await asyncio.gather(*map(make, items[start : start + AT_ONCE]))
@@ -119,7 +123,7 @@ class WorkerScorer:
                 "server_port": server_port,
             },
         }
-        self.pool = WorkerPool(settings.processes, slow_size(settings), worker, by_clock=server_port is not None)
+        self.pool = WorkerPool(settings.processes, settings.slow_processes, worker, by_clock=server_port is not None)
 
     async def score(self, question: Any, responses: list[str], digests: bool = False) -> list[Score]:
         """The scores of the responses, in order. `digests`: with digests of SQL results."""
@@ -138,8 +142,8 @@ class WorkerScorer:
         days: the day of each prediction whose score holds for one day only.
         """
 
-        async def score(pred: str) -> Score:
-            return await self.scores.get((*gold, pred, days.get(pred, "")), lambda: run(pred))
+        def score(pred: str) -> "asyncio.Future[Score]":
+            return self.scores.get((*gold, pred, days.get(pred, "")), lambda: run(pred))
 
         distinct = [pred for pred in dict.fromkeys(predictions) if pred is not None]
         scores = await gather_in_turn(score, distinct)

@@ -29,7 +29,6 @@ from rl.scorer.app import create_app
 from rl.scorer.checks import check_scorers
 from rl.scorer.config import Settings, load_settings
 from rl.scorer.options import parser
-from rl.scorer.pool import slow_size
 
 _BACKLOG = 2048
 # Longer than the pause between two training steps' requests, so that clients keep their connections.
@@ -79,7 +78,7 @@ def _listen(address: str, port: int) -> socket.socket:
 def _max_connections(settings: Settings) -> int:
     """The setting, or fewer if the system does not allow that many open files, after raising their limit."""
     wanted = settings.ScorerServer.max_connections
-    workers = sum(scorer.processes + slow_size(scorer) for scorer in settings.Scorers.values())
+    workers = sum(scorer.processes + scorer.slow_processes for scorer in settings.Scorers.values())
     others = _OTHER_FILES + _FILES_PER_WORKER * workers
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

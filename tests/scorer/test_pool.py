@@ -16,7 +16,7 @@ import uvloop
 
 from rl.scorer.config import MathSettings
 from rl.scorer.math.scoring import MathQuestion, MathScorer
-from rl.scorer.pool import SLOW_NICE, SLOW_SECONDS, may_renice
+from rl.scorer.pool import SLOW_SECONDS, SLOW_SHARE, slow_niceness
 from rl.scorer.sql.scoring import GoldCheck, SqlScorer
 from tests.scorer.conftest import SHOP, fenced, question, running
 
@@ -118,8 +118,40 @@ def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_err
     assert asyncio.run(scenario()) == ["gold", "infra_error", "gold"]
 
 
-def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
-    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+def _may_renice() -> bool:
+    """Whether this process has CAP_SYS_NICE. Tried on a thread, which has a niceness of its own."""
+
+    def raise_and_lower() -> bool:
+        niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
+        except PermissionError:
+            return False
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(raise_and_lower).result()
+
+
+may_renice = pytest.mark.skipif(not _may_renice(), reason="it takes CAP_SYS_NICE")
+
+
+@pytest.mark.parametrize("ordinary", [1, 2, 16])
+@pytest.mark.parametrize("full", [0.5, 1, 4])
+def test_slow_jobs_together_have_their_share_however_many_run(ordinary: int, full: float) -> None:
+    slow = max(round(full * ordinary), 1)
+    # Each step of niceness divides Linux's weight by 1.25.
+    weight = slow * 1.25 ** -slow_niceness(slow, ordinary)
+    assert SLOW_SHARE / 1.15 < weight / ordinary < SLOW_SHARE * 1.15
+
+
+def test_few_slow_jobs_beside_many_workers_have_an_ordinary_priority() -> None:
+    assert slow_niceness(1, 64) == 0 and slow_niceness(10_000, 1) == 19
+
+
+def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """setpriority as in a kernel without CAP_SYS_NICE: a niceness never falls again."""
     system = os.setpriority
@@ -130,8 +162,6 @@ def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
         system(which, who, niceness)
 
     monkeypatch.setattr(os, "setpriority", setpriority)
-    may_renice.cache_clear()
-    request.addfinalizer(may_renice.cache_clear)
     scorer = sql_scorer()
     count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT 3000000) SELECT count(*) FROM r"
 
@@ -140,12 +170,15 @@ def test_without_the_right_to_renice_a_slow_statement_costs_no_worker(
             for number in range(4):
                 check = await scorer.check_gold(SHOP, count.format(number))
                 assert check.outcome == "gold" and check.seconds > SLOW_SECONDS
-            assert scorer.pool.workers == 1 and not scorer.pool.ends
+            assert scorer.pool.ends == {"slow": 4}
+            assert (await scorer.check_gold(SHOP, "SELECT 1")).outcome == "gold"
+            [worker] = scorer.pool._idle
+            assert os.getpriority(os.PRIO_PROCESS, worker.pid) == os.getpriority(os.PRIO_PROCESS, 0)
 
     asyncio.run(scenario())
 
 
-@pytest.mark.skipif(not may_renice(), reason="it takes CAP_SYS_NICE")
+@may_renice
 def test_a_slow_statement_s_priority_is_relative_to_the_server_s(sql_scorer: Callable[..., SqlScorer]) -> None:
     """A server that was started with a niceness keeps its workers there."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
@@ -166,12 +199,12 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(sql_scorer: Cal
 
     os.setpriority(os.PRIO_PROCESS, 0, base)
     try:
-        assert asyncio.run(scenario()) == ({base, base + SLOW_NICE}, base)
+        assert asyncio.run(scenario()) == ({base, base + slow_niceness(1, 1)}, base)
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
-@pytest.mark.skipif(not may_renice(), reason="it takes CAP_SYS_NICE")
+@may_renice
 def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_priority(
     sql_scorer: Callable[..., SqlScorer],
 ) -> None:
@@ -201,9 +234,9 @@ def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_prio
         async with running(scorer):
             lost, niceness, _ = await ask(kills=2)
             assert (lost.outcome, lost.error) == ("infra_error", "2 worker processes were lost on this question")
-            assert niceness == [own + SLOW_NICE, own]
+            assert niceness == [own + slow_niceness(1, 1), own]
             found, niceness, seconds = await ask(kills=1)
-            assert (found.outcome, niceness) == ("gold_timeout", [own + SLOW_NICE, own])
+            assert (found.outcome, niceness) == ("gold_timeout", [own + slow_niceness(1, 1), own])
             assert seconds > 0.75 * limit
 
     asyncio.run(scenario())

@@ -38,7 +38,10 @@ class GoldRows:
 
 def equal_bird(gold: GoldRows, predicted: list[Row]) -> bool:
     """Equal sets of rows; the order of columns counts."""
-    return gold.row_set == set(predicted)
+    # Most right queries return gold's rows in gold's order, and comparing lists takes a tenth of the time of hashing.
+    if gold.rows == predicted:
+        return True
+    return gold.row_set.issuperset(predicted) and len(set(predicted)) == len(gold.row_set)
 
 
 def equal_spider(gold: GoldRows, predicted: list[Row]) -> bool:

@@ -16,6 +16,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
+from itertools import islice
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from rl.scorer.sql.lexer import first_word
@@ -195,7 +197,6 @@ class Executor(LastConnections[sqlite3.Connection]):
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, self._limits.value_bytes)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
-        connection.text_factory = lambda value: value.decode(errors="ignore")
         # SQLite creates these two tables at their first use, which the authorizer would reject as a write.
         connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
         connection.set_authorizer(_authorize)
@@ -224,7 +225,21 @@ def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row
     with closing(connection.execute(sql.rstrip("; \t\r\n"))) as cursor:
         if cursor.description is None:
             raise StatementError("the SQL holds no statement that returns rows")
-        return fetch_all(cursor.fetchmany, limits)
+        return fetch_all(partial(_fetch_rows, connection, cursor), limits)
+
+
+def _fetch_rows(connection: sqlite3.Connection, cursor: sqlite3.Cursor, count: int) -> list[Row]:
+    """The next rows. Once a text is not UTF-8, the connection ignores invalid bytes, which takes longer per text."""
+    rows: list[Row] = []
+    try:
+        rows.extend(islice(cursor, count))
+    except sqlite3.OperationalError as error:
+        if connection.text_factory is not str or hasattr(error, "sqlite_errorcode"):
+            raise
+        connection.text_factory = lambda value: value.decode(errors="ignore")
+        # The cursor still stands on the row with that text.
+        rows.extend(islice(cursor, count - len(rows)))
+    return rows
 
 
 def check_text(sql: str, limits: Limits) -> None:

@@ -46,6 +46,20 @@ def test_json_can_be_taken_apart(run: Callable[[str], list[Row]]) -> None:
     assert run("""SELECT fullkey FROM json_tree('{"k": [5]}') WHERE atom = 5""") == [("$.k[0]",)]
 
 
+@pytest.mark.parametrize("first", [0, 300])
+def test_invalid_bytes_of_a_text_are_ignored_wherever_they_come(tmp_path: Path, first: int) -> None:
+    path = tmp_path / "bytes.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+        bad = ((i, b"a\xff%d" % i if i % 10 == 9 else b"a%d" % i) for i in range(1000))
+        connection.executemany("INSERT INTO t VALUES (?, CAST(? AS TEXT))", bad)
+    executor = Executor(Limits(sql_chars=1000, value_bytes=1000, rows=1000, bytes=100_000))
+    rows = [(f"a{i}", i) for i in range(first, 1000)]
+    for _ in range(2):  # the connection stays open
+        assert executor.execute(f"file:{path}?mode=ro", "1", f"SELECT b, a FROM t WHERE a >= {first}", 5) == rows
+    executor.close(f"file:{path}?mode=ro")
+
+
 EXPLAINED = ("EXPLAIN {}", "explain query plan {}", "/* x */ -- y\n;EXPLAIN {}", "\ufeff /**/EXPLAIN/**/{}")
 
 
