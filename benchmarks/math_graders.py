@@ -8,7 +8,7 @@ r"""The math scorer beside Math-Verify and Qwen2.5-Math's grader, on the pairs o
 It prints how many verdicts of each grader are those of the file, by kind; --pairs adds the pairs that one of them
 judges otherwise. Each grader runs in its own environment, because they need different versions of ANTLR.
 
-Qwen's grader is `math_equal` after `strip_string`, as Qwen2.5-Math's evaluation applies them (parser.py, math_eval.py).
+Qwen's grader is `math_equal` after `strip_string`, as the evaluation of Qwen2.5-Math applies them.
 It is not on PyPI itself; RLinf's package has it, and the LaTeX parser that it needs. Upstream's newest grader.py
 (29a82a8) differs from it in one verdict: there the answer 1 equals the gold 1,2. Math-Verify gets both answers in a
 box, without further options.
