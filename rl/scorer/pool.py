@@ -210,7 +210,8 @@ class WorkerPool:
         """Set the priority of the slow workers."""
         share = 1.0 if time.monotonic() - self._last_began > IDLE_SECONDS else SLOW_SHARE
         # A job that was lost may lose its worker again before its limit: at the ordinary priority it gets further.
-        slow = [worker for worker, run in self._runs.items() if run.lane.slow and not run.job.losses]
+        runs = [(worker, run) for worker, run in self._runs.items() if worker.usable]
+        slow = [worker for worker, run in runs if run.lane.slow and not run.job.losses]
         for worker in slow:
             # Without CAP_SYS_NICE, which containers lack, a niceness never falls again.
             worker.set_priority(self._niceness + slow_niceness(len(slow), self._ordinary.size, share))
