@@ -304,8 +304,8 @@ class Fleet:
                 server = psutil.Process(self._processes[1].pid)
                 sizes = [process.memory_info().rss / 1e6 for process in server.children(recursive=True)]
                 self.memory.append((server.memory_info().rss / 1e6, max(sizes, default=0.0), len(sizes)))
-                done, seconds = self.counts["verdicts"], time.monotonic() - started
-                print(f"{seconds:5.0f} s, {done:9,} verdicts, server {self.memory[-1][0]:6.1f} MB", flush=True)
+                done = f"{time.monotonic() - started:5.0f} s, {self.counts['verdicts']:9,} verdicts"
+                print(f"{done}, {len(self.wrong)} wrong, server {self.memory[-1][0]:6.1f} MB", flush=True)
 
 
 def report(soak: Soak | Fleet, minutes: float) -> bool:

@@ -23,9 +23,11 @@ logger = logging.getLogger(__name__)
 
 # Processor time. With 1 % endless statements, the first tenth of a second of each costs 1 ms per score.
 SLOW_SECONDS = 0.1
-# However many slow jobs run, ordinary jobs keep five sixths of the processors. One slow job beside two ordinary workers
-# has 0.4 of their weight, and so still progresses beside other programs.
+# However many slow jobs run, ordinary jobs keep five sixths of the processors.
 SLOW_SHARE = 0.2
+# If no job began for so long, slow jobs together have the ordinary workers' weight, so that they progress beside other
+# programs.
+IDLE_SECONDS = 1.0
 # Linux divides a process's weight by this for each step of niceness.
 _WEIGHT_STEP = 1.25
 _MOST_NICE = 19
@@ -91,9 +93,9 @@ class _Run:
         self.started = self.moved = time.monotonic()
 
 
-def slow_niceness(slow: int, ordinary: int) -> int:
-    """What is added to the niceness of each of `slow` workers, so that together they have their share."""
-    return min(max(round(math.log(slow / (SLOW_SHARE * ordinary), _WEIGHT_STEP)), 0), _MOST_NICE)
+def slow_niceness(slow: int, ordinary: int, share: float = SLOW_SHARE) -> int:
+    """What is added to the niceness of each slow worker, so that together they get `share` of the ordinary weight."""
+    return min(max(round(math.log(slow / (share * ordinary), _WEIGHT_STEP)), 0), _MOST_NICE)
 
 
 class WorkerPool:
@@ -114,6 +116,7 @@ class WorkerPool:
         self._fork_server: ForkServer | None = None
         self._starting_fork_server = asyncio.Lock()
         self._closed = False
+        self._last_began = 0.0  # when an ordinary worker last got a job
         self._recent_seconds = 0.0  # in a worker, a moving average over about 100 jobs
         self.ends: Counter[str] = Counter()  # of workers, by cause
 
@@ -199,17 +202,19 @@ class WorkerPool:
 
     def _begin(self, worker: WorkerProcess, lane: _Lane) -> None:
         run = self._runs[worker] = _Run(lane.waiting.popleft(), lane, worker.cpu_used)
-        if lane.slow:
-            self._share_out()
+        if not lane.slow:
+            self._last_began = run.started
         worker.send(*run.job.prepare(worker))
 
     def _share_out(self) -> None:
         """Set the priority of the slow workers."""
+        share = 1.0 if time.monotonic() - self._last_began > IDLE_SECONDS else SLOW_SHARE
         # A job that was lost may lose its worker again before its limit: at the ordinary priority it gets further.
-        slow = [worker for worker, run in self._runs.items() if run.lane.slow and not run.job.losses]
+        runs = [(worker, run) for worker, run in self._runs.items() if worker.usable]
+        slow = [worker for worker, run in runs if run.lane.slow and not run.job.losses]
         for worker in slow:
             # Without CAP_SYS_NICE, which containers lack, a niceness never falls again.
-            worker.set_priority(self._niceness + slow_niceness(len(slow), self._ordinary.size))
+            worker.set_priority(self._niceness + slow_niceness(len(slow), self._ordinary.size, share))
 
     def _replied(self, worker: WorkerProcess, reply: Reply) -> None:
         run = self._runs.get(worker)
@@ -234,8 +239,6 @@ class WorkerPool:
     def _release(self, worker: WorkerProcess, run: _Run) -> None:
         del self._runs[worker]
         run.lane.busy -= 1
-        if run.lane.slow:
-            self._share_out()
 
     def _retire(self, worker: WorkerProcess, cause: str) -> None:
         self.ends[cause] += 1
@@ -287,6 +290,7 @@ class WorkerPool:
                     except Exception:
                         # The watchdog must survive: without it no limit would hold.
                         logger.exception("worker %d could not be looked at", worker.pid)
+            self._share_out()
 
     def _check(self, worker: WorkerProcess, run: _Run, now: float) -> None:
         """End a job that exceeds its limits, and move a slow one to the slow lane."""
@@ -306,7 +310,6 @@ class WorkerPool:
             self._ordinary.busy -= 1
             self._slow.busy += 1
             run.lane = self._slow
-            self._share_out()
             self._dispatch()
         elif self._ordinary.waiting:
             run.ended_for = "stopped"

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import uvloop
 
+from rl.scorer import pool
 from rl.scorer.config import MathSettings
 from rl.scorer.math.scoring import MathQuestion, MathScorer
 from rl.scorer.pool import SLOW_SECONDS, SLOW_SHARE, slow_niceness
@@ -179,8 +180,36 @@ def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(
 
 
 @may_renice
-def test_a_slow_statement_s_priority_is_relative_to_the_server_s(sql_scorer: Callable[..., SqlScorer]) -> None:
+def test_a_slow_statement_gets_its_priority_back_when_nothing_else_runs(
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.5)
+    own, low = os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, 0) + slow_niceness(1, 1)
+    endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+
+    async def scenario() -> None:
+        scorer = sql_scorer(gold_seconds=60)
+        async with running(scorer):
+            [worker] = scorer.pool._all
+            check = asyncio.create_task(scorer.check_gold(SHOP, endless))
+            for niceness in (low, own):
+                async with asyncio.timeout(30):
+                    while os.getpriority(os.PRIO_PROCESS, worker.pid) != niceness:
+                        await asyncio.sleep(0.01)
+            assert (await scorer.check_gold(SHOP, "SELECT 1")).outcome == "gold"
+            await asyncio.sleep(0.1)
+            assert os.getpriority(os.PRIO_PROCESS, worker.pid) == low
+            check.cancel()
+
+    asyncio.run(scenario())
+
+
+@may_renice
+def test_a_slow_statement_s_priority_is_relative_to_the_server_s(
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that was started with a niceness keeps its workers there."""
+    monkeypatch.setattr(pool, "IDLE_SECONDS", 100.0)
     before = os.getpriority(os.PRIO_PROCESS, 0)
     base = before + 3
 
@@ -206,9 +235,10 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(sql_scorer: Cal
 
 @may_renice
 def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_priority(
-    sql_scorer: Callable[..., SqlScorer],
+    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has its whole limit again. Killed again, it is an infra_error; the next question begins anew."""
+    monkeypatch.setattr(pool, "IDLE_SECONDS", 100.0)
     limit = 0.6
     scorer = sql_scorer(gold_seconds=limit)
     own = os.getpriority(os.PRIO_PROCESS, 0)
