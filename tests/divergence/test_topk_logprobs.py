@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verl.utils.torch_functional import logprobs_from_logits, logprobs_from_logits_naive
+from verl.utils.torch_functional import entropy_from_logits, logprobs_from_logits, logprobs_from_logits_naive
 
 from verl.dph.divergence import f_divergences, topk_logprobs
 
@@ -70,6 +70,26 @@ def test_log_probs_of_labels_are_verls(dtype, inplace, verls, device, monkeypatc
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(x.grad, y.grad)
     assert of_model.equal(logits) != inplace
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_entropies_are_verls_for_every_chunk(dtype, device, monkeypatch):
+    monkeypatch.setitem(topk_logprobs.CHUNK_ELEMENTS, device, 3 * VOCABULARY)
+    logits = case(device, 5, 14, 1, 1, dtype)[0].unflatten(0, (2, 7))
+    weights = torch.randn(2, 7, generator=torch.Generator().manual_seed(1)).to(device)
+    x, y = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    found, expected = topk_logprobs.entropy_of(x), entropy_from_logits(y.float())
+    for entropy in (found, expected):
+        (entropy * weights).sum().backward()
+    assert found.dtype == torch.float32 and x.grad.dtype == dtype
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(x.grad, y.grad, rtol=1e-4 if dtype == torch.float32 else 1e-2, atol=1e-5)
+
+
+def test_an_entropy_of_weight_0_has_no_backward_pass(device):
+    logits = case(device, 5, 14, 1, 1)[0].requires_grad_()
+    (0.0 * topk_logprobs.entropy_of(logits).sum()).backward()
+    assert logits.grad is None
 
 
 def test_bf16_logits_give_float32_log_probs_and_a_bf16_gradient(device):

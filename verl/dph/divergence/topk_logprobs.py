@@ -117,6 +117,48 @@ def log_probs_of(logits: torch.Tensor, labels: torch.Tensor, inplace_backward: b
     return LogProbs.apply(logits, labels, none, none[:, None], inplace_backward)[0]
 
 
+class Entropy(torch.autograd.Function):
+    """Entropy of softmax(logits), in chunks."""
+
+    @staticmethod
+    def forward(ctx, logits):
+        """(T,) float32 in nats, from logits (T, V) of any float type."""
+        entropy = logits.new_empty(len(logits), dtype=torch.float32)
+        for rows in chunks(logits):
+            x = logits[rows].log_softmax(-1, dtype=torch.float32)
+            entropy[rows] = -(x.exp() * x).sum(-1)
+        ctx.save_for_backward(logits, entropy)
+        return entropy
+
+    @staticmethod
+    def backward(ctx, grad_entropy):
+        """d H / d x_v = -softmax_v (log softmax_v + H); no gradient at all if only the value is used."""
+        if not grad_entropy.any():
+            return None
+        logits, entropy = ctx.saved_tensors
+        gradient = torch.empty_like(logits)
+        for rows in chunks(logits):
+            x = logits[rows].log_softmax(-1, dtype=torch.float32)
+            g = x.exp().mul_(x.add_(entropy[rows, None])).mul_(-grad_entropy[rows, None])
+            gradient[rows] = g.to(gradient.dtype)
+        return gradient
+
+
+def entropy_of(logits: torch.Tensor) -> torch.Tensor:
+    """Entropy of each position; replaces verl's entropy_from_logits in our workers on a CPU (training/actor_worker.py).
+
+    verl's function keeps float32 copies of all logits for the backward pass, which a weight of 0 (entropy_coeff) then
+    runs for nothing.
+
+    Args:
+        logits: (..., V), any float type.
+
+    Returns:
+        (...) float32, in nats.
+    """
+    return Entropy.apply(logits.flatten(0, -2)).unflatten(0, logits.shape[:-1])
+
+
 def _chunks_with_given(logits: torch.Tensor, positions: torch.Tensor):
     """Pairs of a slice of the T positions and the slice of the N positions in it."""
     slices = list(chunks(logits))

@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.single_controller.base.decorator import make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils as tu
+from verl.utils import torch_functional
 from verl.utils.device import get_device_name
 from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_
 from verl.workers.engine.fsdp import transformer_impl
@@ -60,13 +61,14 @@ class TopKRecorder:
 
 def replace_functions() -> None:
     """Replace functions of verl in this process: FSDP engines take log-probs in one pass, critics have the configured
-    attention, and on a CPU saved weights are copies.
+    attention, and on a CPU entropies are computed in chunks and saved weights are copies.
     """
     if transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of:
         return
     transformer_impl.logprobs_from_logits = topk_logprobs.log_probs_of
     use_configured_attention(verl.utils.model)
     if get_device_name() == "cpu":
+        torch_functional.entropy_from_logits = topk_logprobs.entropy_of
         save_copies()
 
 
