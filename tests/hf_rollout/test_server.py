@@ -13,6 +13,7 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
+from verl.dph.hf_rollout.attention import NAME
 from verl.dph.hf_rollout.generation import Generation
 from verl.dph.hf_rollout.server import HFServer
 
@@ -30,9 +31,8 @@ def serve(model_config, device):
     """Run a coroutine function on a fresh server."""
 
     def run(use, *, mode=RolloutMode.STANDALONE, **settings):
-        config = RolloutConfig(
-            name="hf", dtype="float32", tensor_model_parallel_size=1, prompt_length=16, response_length=16, **settings
-        )
+        common = {"tensor_model_parallel_size": 1, "prompt_length": 16, "response_length": 16}
+        config = RolloutConfig(name="hf", **{"dtype": "float32"} | common | settings)
 
         async def main():
             server = HFServer(config, model_config, mode, replica_rank=0, device=device)
@@ -306,3 +306,14 @@ def test_an_interrupted_answer_does_not_repeat_its_random_numbers(serve, tiny_mo
     length = min(before, 40 - before)
     assert length >= 5
     assert tokens[before : before + length] != tokens[:length]
+
+
+@pytest.mark.parametrize(("dtype", "folded"), [("float32", False), ("bfloat16", True)])
+def test_half_precision_on_a_cpu_decodes_without_copies_of_keys_and_values(dtype, folded, serve, device):
+    async def use(server):
+        output = await ask(server)
+        return server._model.config._attn_implementation, output
+
+    attention, output = serve(use, dtype=dtype)
+    assert (attention == NAME) == (folded and device == "cpu")
+    assert len(output.token_ids) == 10 and all(log_prob < 0 for log_prob in output.log_probs)

@@ -22,6 +22,7 @@ from verl.workers.config import HFModelConfig
 from verl.workers.rollout.replica import RolloutMode, TokenOutput
 from verl.workers.rollout.utils import get_max_position_embeddings
 
+from verl.dph.hf_rollout import attention
 from verl.dph.hf_rollout.generation import Generation, Request
 from verl.dph.hf_rollout.sampling import SamplingParams, end_ids, stable_key, uniforms
 from verl.dph.hf_rollout.weights import WeightStage
@@ -87,9 +88,13 @@ class HFServer:
             self._serving.cancel()
 
     def _load_model(self) -> torch.nn.Module:
+        dtype = PrecisionType.to_dtype(self.config.dtype)
+        # In float32 it would change the last digits, and with them the tiny demo's samples.
+        folded = self._device == "cpu" and dtype != torch.float32
+        configured = self.model_config.override_config.get("attn_implementation", "sdpa")
         settings = {
-            "dtype": PrecisionType.to_dtype(self.config.dtype),
-            "attn_implementation": self.model_config.override_config.get("attn_implementation", "sdpa"),
+            "dtype": dtype,
+            "attn_implementation": attention.register() if folded else configured,
             "trust_remote_code": self.model_config.trust_remote_code,
         }
         if self._waits_for_weights:
