@@ -122,6 +122,7 @@ def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, 
     expected = {
         "data.train_files": [str(tmp_path / "data" / f"train_{part}.parquet") for part in ("wrong", "correct")],
         "data.train_batch_size": 8,
+        "algorithm.rollout_correction.bypass_mode": True,
         "actor_rollout_ref.model.path": str(tmp_path / "model"),
         "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype": computed,
         "actor_rollout_ref.rollout.dtype": "bfloat16" if bf16 else "float32",
