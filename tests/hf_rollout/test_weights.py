@@ -21,20 +21,31 @@ def changed(model, amount: float = 1.0) -> dict[str, torch.Tensor]:
     return {name: weight + amount for name, weight in model.state_dict().items()}
 
 
+def buckets_of(weights, **settings) -> list[dict[str, torch.Tensor]]:
+    async def gather():
+        async def source():
+            for item in weights.items():
+                yield item
+
+        return [read(bucket) async for bucket in in_buckets(source(), **settings)]
+
+    return asyncio.run(gather())
+
+
+def test_weights_travel_in_the_rollouts_type():
+    """Half as many bytes where it is bfloat16."""
+    weights = {"w": torch.arange(100) / 7, "count": torch.arange(3)}
+    [bucket] = buckets_of(weights, dtype=torch.bfloat16)
+    assert torch.equal(bucket["w"], weights["w"].bfloat16()) and torch.equal(bucket["count"], weights["count"])
+
+
 def test_buckets_hold_everything_in_every_dtype_also_tied_and_transposed():
     shared = torch.arange(100.0)
     weights = {f"w{index}": torch.full((100,), index).to(dtype) for index, dtype in enumerate(DTYPES)}
     weights |= {"tied": shared, "other name": shared, "transposed": torch.arange(12).reshape(3, 4).T}
     weights["scalar"] = torch.tensor(3.5)
 
-    async def gather():
-        async def source():
-            for item in weights.items():
-                yield item
-
-        return [read(bucket) async for bucket in in_buckets(source(), bucket_bytes=700)]
-
-    buckets = asyncio.run(gather())
+    buckets = buckets_of(weights, bucket_bytes=700)
     assert [len(bucket) for bucket in buckets] == [3, 3, 2]
     found = {name: weight for bucket in buckets for name, weight in bucket.items()}
     assert found.keys() == weights.keys()

@@ -6,6 +6,7 @@ from typing import Any
 
 import ray
 import torch
+from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.utils import ensure_async_iterator
 
@@ -55,7 +56,8 @@ class HFServerAdapter(BaseRollout):
                 raise ValueError("the hf rollout takes merged weights: set actor_rollout_ref.model.lora.merge=True")
             server = ray.get_actor(server_name(self.replica_rank))
             first = True
-            async for bucket in in_buckets(stream):
+            # The server rounds to its type anyway.
+            async for bucket in in_buckets(stream, dtype=PrecisionType.to_dtype(self.config.dtype)):
                 await server.stage_weights.remote(bucket, first=first)
                 first = False
             await server.commit_weights.remote(global_steps)

@@ -9,14 +9,15 @@ BUCKET_BYTES = 256 << 20
 
 
 async def in_buckets(
-    weights: AsyncIterator[tuple[str, torch.Tensor]], bucket_bytes: int = BUCKET_BYTES
+    weights: AsyncIterator[tuple[str, torch.Tensor]], bucket_bytes: int = BUCKET_BYTES, dtype: torch.dtype | None = None
 ) -> AsyncIterator[bytes]:
-    """Weights as safetensors of at least `bucket_bytes` each, except the last."""
+    """Weights as safetensors of at least `bucket_bytes` each, except the last; floating-point ones in `dtype` if given."""
     bucket, size = {}, 0
     async for name, weight in weights:
         # a copy, because tied ones share memory
-        bucket[name] = weight.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-        size += weight.nbytes
+        of_type = dtype if weight.is_floating_point() else None
+        bucket[name] = weight.detach().to("cpu", of_type, copy=True, memory_format=torch.contiguous_format)
+        size += bucket[name].nbytes
         if size >= bucket_bytes:
             yield save(bucket)
             bucket, size = {}, 0
