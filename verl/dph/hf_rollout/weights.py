@@ -11,7 +11,7 @@ BUCKET_BYTES = 256 << 20
 async def in_buckets(
     weights: AsyncIterator[tuple[str, torch.Tensor]], bucket_bytes: int = BUCKET_BYTES, dtype: torch.dtype | None = None
 ) -> AsyncIterator[bytes]:
-    """Weights as safetensors of at least `bucket_bytes` each, except the last; floating-point ones in `dtype` if given."""
+    """Weights as safetensors of at least `bucket_bytes` each, except the last; floats in `dtype` if it is given."""
     bucket, size = {}, 0
     async for name, weight in weights:
         # a copy, because tied ones share memory
