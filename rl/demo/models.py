@@ -110,10 +110,11 @@ SMOLLM2 = DemoModel(
     "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
     + _road("the others explored (D_exp), except those without a correct response", "the answer in the box"),
     caveats=(f"{_ONE_SEED}.", "Learning rate and eta have not been tuned for this model."),
-    # From a run on two cores that other programs used too.
-    base_seconds=200,
-    sample_seconds=0.6,
-    step_seconds=100,
+    # Half of the CPU seconds of one thread, scaled from 20 steps of fine-tuning, 384 samples and an update of 1,775
+    # tokens.
+    base_seconds=240,
+    sample_seconds=0.1,
+    step_seconds=35,
     at_once=1,
     bf16=True,
     pretrained=True,
