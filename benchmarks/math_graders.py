@@ -5,8 +5,8 @@ r"""The math scorer beside Math-Verify and Qwen2.5-Math's grader, on the pairs o
         antlr4-python3-runtime==4.11.1 sympy==1.12 mpmath==1.3.0 word2number==1.1 regex
     python benchmarks/math_graders.py --math-verify /tmp/math-verify/bin/python --qwen /tmp/qwen/bin/python [--pairs]
 
-It prints how many verdicts of each grader are those of the file, by kind; --pairs adds the pairs that one of them
-judges otherwise. Each grader runs in its own environment, because they need different versions of ANTLR.
+The program prints, by kind, on how many pairs each grader agrees with the file; --pairs lists the pairs on which a
+grader does not. Each grader runs in its own environment, because they need different versions of ANTLR.
 
 Qwen's grader is `math_equal` after `strip_string`, as the evaluation of Qwen2.5-Math applies them.
 It is not on PyPI itself; RLinf's package has it, and the LaTeX parser that it needs. Upstream's newest grader.py
