@@ -60,7 +60,6 @@ def test_the_forward_kl_is_estimated_by_k1_or_k3_and_measured_by_k3(device):
     [
         ("js_low_var", dv.js_doubled_tail),
         ("js", dv.kl_ref_mixture_tail),
-        ("hellinger", dv.hellinger_tail),
         ("alpha", partial(dv.alpha_divergence_tail, alpha=0.2)),
     ],
 )
