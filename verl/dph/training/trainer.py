@@ -142,7 +142,7 @@ class DPHTrainer(PPOTrainer):
         config, actor = self.config, self.config.actor_rollout_ref.actor
         if actor.shuffle:
             self._shuffle(batch)
-        explored, rehearsed = mini_batch_rows(config)
+        explored, _ = mini_batch_rows(config)
         pef = self.feed.take(len(batch.keys) // explored)
         eta = self.feed.eta.value(self.global_steps)
         topk = actor.sft_loss_estimator == "topk"
@@ -152,7 +152,7 @@ class DPHTrainer(PPOTrainer):
                 distillation_use_topk=topk,
                 distillation_only=topk,
                 global_batch_size=explored,  # divides sequence means: D_exp rows only
-                mini_batch_size=explored + rehearsed,
+                mini_batch_size=explored + len(pef[0]),
                 epochs=actor.ppo_epochs,
                 seed=actor.data_loader_seed,
                 dataloader_kwargs={"shuffle": False},
