@@ -4,14 +4,16 @@ from pathlib import Path
 
 from rl.common import time_limits as limits
 from rl.configuration.programs import PROGRAMS
-from rl.scorer.config import ServerSettings, SqlSettings
+from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
 
 
 def test_those_who_wait_outlast_what_they_wait_for():
     assert limits.WORKER_START_S < limits.SERVER_START_S
     assert limits.REQUEST_S < limits.CLIENT_REQUEST_S
-    sql = {name: SqlSettings.model_fields[f"{name}_seconds"].default for name in ("gold", "prediction", "grace")}
-    assert sql["gold"] + sql["prediction"] + 2 * sql["grace"] < limits.REQUEST_S
+    for scorer in (SqlSettings, MathSettings, TaskSettings):
+        seconds = {name: field.default for name, field in scorer.model_fields.items() if name.endswith("_seconds")}
+        # Gold and prediction have a grace each.
+        assert sum(seconds.values()) + seconds["grace_seconds"] < limits.REQUEST_S, scorer
     assert limits.COMMAND_GRACE_S + limits.LAST_WORDS_S < limits.LAUNCHER_GRACE_S < limits.HEAD_END_S
 
 
