@@ -17,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Report several finished runs side by side (report.html, report.json, pareto.svg), with their\n"
         "training curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph\n"
-        "evaluate), or from their validations (trainer.validation_data_dir, with step 0). Nothing is sampled.\n"
+        "evaluate). Nothing is sampled.\n"
         "With --seeds, compare methods over training seeds: means, intervals and paired tests (seeds.md, seeds.json,\n"
         "seeds.svg, pareto.svg), and a report of each seed.",
     )
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     from rl.evaluation.compared_runs import comparison_spec, names_of
     from rl.evaluation.report.write import write_report
 
-    spec = comparison_spec(names_of(options.runs), options.out)
+    spec = comparison_spec(names_of(options.runs))
     spec.write(options.out / "spec.json")
     write_report(spec, options.out)
     pictures = [path for kind in ("*.svg", "*.png") for path in sorted(options.out.glob(kind))]
@@ -93,14 +93,14 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
     against = baselines.split(",") if baselines else [*methods][:1]
     if unknown := [name for name in against if name not in methods]:
         raise UserError(f"--baselines {baselines}: {unknown[0]} is not one of {', '.join(methods)}.")
-    specs, names = _specs(methods, out)
+    specs, names = _specs(methods)
     table = write_seeds(out, "seeds", specs, [names[name] for name in against])
     pictures = [out / "seeds.svg", *sorted(out.glob("pareto*.svg"))]
     written = [table, out / "seeds.json", *pictures, *(out / f"seed_{seed}" / "report.html" for seed in specs)]
     sys.stdout.write(f"{table.read_text(encoding='utf-8')}\n" + "".join(f"{path}\n" for path in written))
 
 
-def _specs(methods: dict[str, list[Path]], out: Path) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
+def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
     """{seed, counted from 1: specification of its report}, all with the same base, and {method: its name there}."""
     from rl.evaluation.compared_runs import comparison_spec, distinct, method_name
     from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
@@ -108,7 +108,7 @@ def _specs(methods: dict[str, list[Path]], out: Path) -> "tuple[dict[int, Report
     runs = [(method, seed) for method, of in methods.items() for seed, _ in enumerate(of, start=1)]
     folders = distinct([run for of in methods.values() for run in of])
     named = {f"{method}_s{seed}": folder for (method, seed), folder in zip(runs, folders, strict=True)}
-    whole = comparison_spec(named, out)
+    whole = comparison_spec(named)
     if len(whole.trained) != len(runs):
         raise UserError("--seeds: a folder holds an evaluation of several models; name runs instead, one per seed.")
     run_names = dict(zip(runs, whole.trained, strict=True))

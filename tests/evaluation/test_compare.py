@@ -6,29 +6,11 @@ tests/loggers has it on real runs.
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rl import cli
 
 LOG = {0: {"dph/val/bird/pass@1": 0.5}, 1: {"critic/rewards/mean": 0.1}, 2: {"critic/rewards/mean": 0.4}}
-MANIFEST = {
-    "format": "dph-manifest/1",
-    "model": {"path": "/models/base", "model_hash": "base", "tokenizer_hash": "tokenizer"},
-    "data": {"val_files": {"/data/test.parquet": "sha"}},
-    "settings": {
-        "trainer": {"validation_data_dir": None},
-        "data": {"max_response_length": 8},
-        "actor_rollout_ref": {
-            "rollout": {
-                "seed": 1,
-                "val_kwargs": {"do_sample": True, "temperature": 1.0, "top_p": 0.9, "top_k": -1, "n": 2},
-            }
-        },
-    },
-}
-JOIN, IN = "SELECT a.x FROM a JOIN b ON a.id = b.id", "SELECT x FROM a WHERE id IN (SELECT id FROM b)"
 
 
 def compare(capsys, *folders: Path, out: Path) -> tuple[int, str, str]:
@@ -146,96 +128,7 @@ def test_wrong_words_are_one_sentence(words, sentence, tmp_path, capsys, monkeyp
     assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
 
 
-@pytest.fixture
-def validated(made_up_run):
-    """A finished run with dumps of its validations: prompts 1 and 2, two samples each."""
-
-    def make(name: str, dumps: dict[int, list[tuple[int, int, str]]], seed: int = 1, base: str = "base"):
-        run = ended(made_up_run, name, rehearses=name == "js")
-        manifest = json.loads(json.dumps(MANIFEST))
-        manifest["settings"]["actor_rollout_ref"]["rollout"]["seed"] = seed
-        manifest["model"]["model_hash"] = base
-        (run.folder / "global_step_2").mkdir()
-        (run.folder / "global_step_2" / "manifest.json").write_text(json.dumps(manifest))
-        (run.folder / "validation").mkdir()
-        for step, rows in dumps.items():
-            lines = [
-                {
-                    "id": id,
-                    "data_source": "bird",
-                    "response_ids": [5] * 4,
-                    "input": f"q{id}",
-                    "output": sql,
-                    "pred": sql,
-                }
-                | {"score": float(acc), "acc": acc, "outcome": "match" if acc else "mismatch", "uid": f"u{id}_{n}_0"}
-                for n, (id, acc, sql) in enumerate(rows)
-            ]
-            text = "".join(json.dumps(line) + "\n" for line in lines)
-            (run.folder / "validation" / f"{step}.jsonl").write_text(text)
-        return run.folder
-
-    return make
-
-
-BEFORE = [(1, 1, JOIN), (1, 0, IN), (2, 0, JOIN), (2, 0, IN)]
-BETWEEN = [(1, 1, JOIN), (1, 1, IN), (2, 0, JOIN), (2, 0, IN)]
-AFTER = [(1, 1, JOIN), (1, 1, IN), (2, 1, JOIN), (2, 0, IN)]
-
-
-def test_validations_become_one_report(validated, tmp_path, capsys, monkeypatch):
-    asked = [
-        {"id": id, "prompt": [{"role": "user", "content": f"Which {id}?"}], "reward_model": {"ground_truth": "x"}}
-        | {"extra_info": {"difficulty": level}}
-        for id, level in ((1, "simple"), (2, "moderate"))
-    ]
-    pq.write_table(pa.Table.from_pylist(asked), tmp_path / "test.parquet")
-    monkeypatch.setitem(MANIFEST["data"], "val_files", {str(tmp_path / "test.parquet"): "sha"})
-    runs = [validated("grpo", {1: BETWEEN, 2: AFTER}, seed=2), validated("js", {0: BEFORE, 2: BETWEEN})]
-    out = tmp_path / "out"
-    code, _, err = compare(capsys, *runs, out=out)
-    assert (code, err) == (0, "")
-    report = json.loads((out / "report.json").read_text())
-    assert [name for name in report if not name.startswith("_")] == ["base", "grpo", "dph_js"]
-    values = {name: {k: of["bird"]["pass@k"][k][0] for k in "12"} for name, of in report.items() if name[0] != "_"}
-    # per prompt 1 and 0 of 2; 2 and 1 of 2; 2 and 0 of 2
-    assert values == {"base": {"1": 0.25, "2": 0.5}, "grpo": {"1": 0.75, "2": 1.0}, "dph_js": {"1": 0.5, "2": 0.5}}
-    # n = 2: solved in the first sample, so that the base has another one to show its noise floor
-    assert report["base"]["bird"]["keep_rate"][0] == 0 and report["grpo"]["bird"]["keep_rate"][0] == 1
-    assert report["grpo"]["bird"]["response_tokens"][0] == 4 and report["grpo"]["bird"]["styles"][0] == 1.5
-    assert list(report["grpo"]["bird"]["groups"]["difficulty"]) == ["simple", "moderate"]
-    assert "Which 1?" in (out / "report.html").read_text()
-    spec = json.loads((out / "spec.json").read_text())
-    assert [*spec["methods"]["grpo"]["checkpoints"]] == ["1", "2"]
-    assert "the structure of the SQL" in report["_definitions"]["styles"]
-    assert compare(capsys, *runs, out=out)[0] == 0  # again, into the same folder
-    # One seed, without greedy responses: no interval, and columns only of what all runs have.
-    assert cli.main(["compare", "--seeds", f"grpo={runs[0]}", f"js={runs[1]}", "--out", str(out)]) == 0
-    content = json.loads((out / "seeds.json").read_text())
-    found = {
-        name: {column: of["mean"] for column, of in columns.items()} for name, columns in content["methods"].items()
-    }
-    assert found["grpo"]["Pass@1"] == 0.75 and found["dph_js"]["Pass@1"] == 0.5 and "greedy" not in found["grpo"]
-    assert (out / "seeds.md").read_text().startswith("Seed 1 alone.")
-
-
-def test_a_second_draw_of_the_base_is_one_with_another_seed(validated, tmp_path, capsys):
-    runs = [validated("a", {0: BEFORE, 2: AFTER}), validated("b", {0: BETWEEN, 2: AFTER}, seed=2)]
-    runs += [validated("c", {0: AFTER, 2: AFTER})]
-    assert compare(capsys, *runs, out=tmp_path / "out")[0] == 0
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["base"]["bird"]["pass@k"]["1"][0] == 0.25 and report["base_again"]["bird"]["pass@k"]["1"][0] == 0.5
-
-
-def test_prompts_with_failed_rollouts_are_left_out(validated, tmp_path, capsys):
-    runs = [validated("a", {0: BEFORE, 2: AFTER[:3]}), validated("b", {2: AFTER})]
-    assert compare(capsys, *runs, out=tmp_path / "out")[0] == 0
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["b"]["bird"]["prompts"] == 1
-    assert "1 prompt left out" in (tmp_path / "out" / "report.html").read_text()
-
-
-def test_what_cannot_be_compared_is_one_sentence(evaluated, validated, made_up_run, tmp_path, capsys):
+def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_path, capsys):
     def rejected(*folders: Path) -> str:
         code, said, err = compare(capsys, *folders, out=tmp_path / "out")
         assert code == 2 and not said and err.startswith("Error: ") and len(err.splitlines()) == 1, err
@@ -250,14 +143,5 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, validated, made_up_r
     )
     plain = ended(made_up_run, "plain").folder
     assert f"{plain} has no samples to compare: evaluate it into {plain / 'evaluation'}" in rejected(js, plain)
-    dumps = validated("dumps", {0: BEFORE, 2: AFTER})
-    assert f"{dumps} has no evaluation and {js} no validations" in rejected(js, dumps)
     assert "against another base model" in rejected(js, evaluated("grpo", ("in_domain",), 1.0, base="other"))
     assert "no split in common (in_domain; far)" in rejected(js, evaluated("far", ("far",), 1.0))
-    assert "No run validated the initial policy" in rejected(validated("late", {2: AFTER}))
-    assert "starts from another model" in rejected(dumps, validated("other", {2: AFTER}, base="other"))
-    assert "on different prompts" in rejected(dumps, validated("prompts", {2: [(7, 1, JOIN), (7, 1, JOIN)]}))
-    old = validated("old", {0: BEFORE, 2: AFTER})
-    path = old / "validation" / "0.jsonl"
-    path.write_text(path.read_text().replace('"id": 1, ', "", 1))
-    assert "0.jsonl line 1 has no 'id', which earlier versions did not write" in rejected(old)

@@ -114,7 +114,6 @@ class Run:
             "data.sft_pt": task / "pef.pt",
             "reward.custom_reward_function.path": task / "reward.py",
             "trainer.default_local_dir": self.folder,
-            "trainer.validation_data_dir": self.folder / "validation",
             "trainer.experiment_name": name,
         }
         finished = subprocess.run(

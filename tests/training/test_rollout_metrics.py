@@ -4,7 +4,6 @@ import json
 from dataclasses import asdict
 from math import log
 
-import numpy as np
 import pytest
 import torch
 from transfer_queue import KVBatchMeta
@@ -114,9 +113,7 @@ def batch(monkeypatch) -> KVBatchMeta:
     """Two samples of two prompts, out of order; the first sample of p has two outputs."""
     rows = {
         f"{prompt}_{sample}_{output}": {
-            "id": np.int64(ord(prompt)),
             "data_source": "bird",
-            "responses": torch.arange(3 + sample),
             "rm_scores": torch.tensor([0.0] * (2 + sample) + [float(score)]),
             "extra_fields": {"reward_extra_info": {"acc": score}},
         }
@@ -139,11 +136,3 @@ def test_a_step_is_read_in_the_order_of_the_data(batch):
         ("q_0_0", "bird", 0.0, {"acc": 0}),
         ("q_1_0", "bird", 1.0, {"acc": 1}),
     ]
-
-
-def test_a_dump_of_validation_gets_ids_sources_and_tokens(batch):
-    described = rollout_ledger.describe(batch)
-    columns = rollout_ledger.with_columns({"acc": [0, 1], "uid": ["q_0_0", "q_1_0"]}, described)
-    assert columns.pop("uid") == ["q_0_0", "q_1_0"] and columns.pop("acc") == [0, 1]
-    assert [ids.tolist() for ids in columns.pop("response_ids")] == [[0, 1, 2], [0, 1, 2, 3]]
-    assert columns == {"id": [ord("q")] * 2, "data_source": ["bird"] * 2}

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 import transfer_queue as tq
 from omegaconf import DictConfig
 from tensordict import TensorDict
@@ -38,9 +37,6 @@ LEARN_FROM_ZEROS = (W_REINFORCE, AdvantageEstimator.GAE)
 
 # In verl's error when not one rollout of a step came back (replay_buffer.py, sample).
 NOTHING_CAME = "no materializable trajectories"
-
-
-Described = dict[str, Any]  # of a response: id of its prompt, data_source, response_ids
 
 
 class Scored(NamedTuple):
@@ -74,7 +70,6 @@ class RolloutLedger:
         self._capped: dict[str, bool] = {}  # of each finished group: whether it is dropped because of the cap alone
         self._prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
         self._failed: Counter[int] = Counter()  # by training step
-        self._validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
         # Of the step, which has several mini-batches in separate_async:
         self._scored: list[Scored] = []  # what is trained on
         self._reward_infos: list[dict] = []  # also of masked rollouts
@@ -135,8 +130,6 @@ class RolloutLedger:
             if NOTHING_CAME not in str(error):
                 raise
             raise self._too_many_failed(expected, expected, global_steps) from None
-        if partition_id == "val" and samples is None and self.config.trainer.validation_data_dir:
-            self._validated |= describe(batch)
         there = _samples_there(batch.keys)
         lone = _lone(there, n) if partition_id == "train" else set()
         failed = expected - there.total() + len(lone)
@@ -305,35 +298,6 @@ class RolloutLedger:
         n, order = self.config.actor_rollout_ref.rollout.val_kwargs.n, (prompt for _, prompt in expected)
         found = validation_metrics(data_sources, sample_uids, infos, order, n)
         return {"dph/failed_validation_rollouts": failed} | found
-
-    def dump_columns(self, infos: dict[str, list], dump_path: str) -> dict[str, list]:
-        """The columns of a dump of generations; the dump of a validation also has those that `dph compare` needs."""
-        if not self._validated or dump_path != self.config.trainer.validation_data_dir:
-            return infos
-        described, self._validated = self._validated, {}
-        return with_columns(infos, described)
-
-
-def describe(batch: KVBatchMeta) -> dict[str, Described]:
-    """By key, what verl's dump of a validation lacks and `dph compare` reads (rl/evaluation/validation_samples.py).
-
-    To be called before verl takes the responses out of TransferQueue.
-    """
-    fields = ["id", "data_source", "responses"]
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
-    # Arrays until verl writes them: as lists of Python's numbers a large validation would take gigabytes.
-    responses = [row.to(torch.int32).numpy() for row in data["responses"].unbind()]
-    columns = (map(int, data["id"]), data["data_source"], responses)
-    return {
-        key: {"id": id, "data_source": source, "response_ids": ids}
-        for key, id, source, ids in zip(batch.keys, *columns, strict=True)
-    }
-
-
-def with_columns(infos: dict[str, list], described: dict[str, Described]) -> dict[str, list]:
-    """The columns of a dump and the described columns of its responses, whose keys are infos["uid"]."""
-    of_rows = [described[key] for key in infos["uid"]]
-    return infos | {name: [row[name] for row in of_rows] for name in ("id", "data_source", "response_ids")}
 
 
 def _samples_there(keys: Iterable[str]) -> Counter[str]:

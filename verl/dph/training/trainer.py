@@ -213,10 +213,6 @@ class DPHTrainer(PPOTrainer):
         step, expected = self.global_steps, expected_acc_counts
         return metrics | self.ledger.validation_metrics(step, data_sources, sample_uids, infos, expected)
 
-    def _dump_generations(self, inputs, outputs, gts, scores, reward_extra_infos_dict: dict, dump_path: str) -> None:
-        infos = self.ledger.dump_columns(reward_extra_infos_dict, dump_path)
-        super()._dump_generations(inputs, outputs, gts, scores, infos, dump_path)
-
     # ------------------------------------------------------------------------------------------------ checkpoints
 
     def _save_checkpoint(self):
