@@ -9,8 +9,8 @@ OUTCOMES = (*COMPARED, "no_answer", "pred_error", "pred_timeout", *GOLD_FAILURES
 # The response has no score and must be scored again.
 INFRA_ERROR = "infra_error"
 
-# Scores and rewards are between 0 and 1, but SkyRL-SQL gives -1 for no answer, and older servers gave up to 1.25.
-LOWEST_REWARD, HIGHEST_REWARD = -1.0, 1.25
+# Scores and rewards are between 0 and 1, but SkyRL-SQL gives -1 for no answer.
+LOWEST_REWARD, HIGHEST_REWARD = -1.0, 1.0
 CORRECT_TOLERANCE = 1e-6
 
 

@@ -61,8 +61,6 @@ class Evaluate(Section, at="evaluate"):
     """The base solves a prompt if one of its first solved_in samples is correct."""
     styles_by: Literal["structure", "prefix", "none"] = "structure"
     """How SQL's solution styles differ: structure (syntax tree), prefix (leading comment, as in the paper) or none."""
-    databases: Any = None
-    """Accepted for older commands; the scorer sends a digest of each SQL result with its score."""
     report: bool = True
     """Write the report if evaluate.models has a base."""
     title: Any = "Evaluation"

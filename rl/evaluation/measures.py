@@ -87,7 +87,7 @@ MEASURES = (
     Measure(
         "distinct_results",
         "Number of distinct results among a prompt's SQL that ran, correct or not; mean over the prompts with one; "
-        "null for samples of versions that stored no results.",
+        "null if not all samples have a digest of their result.",
         unit=NUMBER,
         used=(ANSWERS, TESTED),
     ),

@@ -1,7 +1,5 @@
 """Reading samples files, written by the sampler's own writer, as arrays; one sentence for each fault."""
 
-import hashlib
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -92,7 +90,7 @@ def test_incomplete_files(write, records, n, rows, sentence):
         assert "\n" not in str(error.value)
 
 
-def test_results_are_the_digests_or_those_stored_by_an_earlier_version_or_unknown(write):
+def test_results_are_the_digests_or_unknown(write):
     def file_of(digests):
         samples = enumerate(zip(SQL, digests, strict=True))
         records = [record(3, n, pred=p, outcome=outcome, result_digest=d) for n, ((p, outcome, _), d) in samples]
@@ -103,18 +101,6 @@ def test_results_are_the_digests_or_those_stored_by_an_earlier_version_or_unknow
     path = file_of([None] * len(SQL))
     without = read_sample_set(path, ())
     assert without.result is None and without.answer.tolist() == [[0, 1, 2, NO_VOTE, NO_VOTE, 0]]
-    lines = [
-        json.dumps({"id": 3, "sql": hashlib.sha256(pred.encode()).hexdigest(), "result": digest})
-        for pred, _, digest in SQL[:3]
-    ]
-    results = path.with_suffix(".results")
-    results.write_text("\n".join(lines) + "\n")
-    assert read_sample_set(path, ()).result.tolist() == RESULT
-    results.write_text("\n".join(lines[:2]) + "\n")
-    assert read_sample_set(path, ()).result is None
-    results.write_text(lines[0][:-5])
-    with pytest.raises(UserError, match="is damaged or not finished"):
-        read_sample_set(path, ())
 
 
 def test_wrong_sql_is_parsed_only_if_its_text_votes(write):

@@ -204,8 +204,6 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
             drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
             _check_methods(config.evaluate, drawn)
         checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
-    if config.evaluate.databases is not None:
-        sys.stderr.write("evaluate.databases is not needed: the scorer sends a digest of each result with its score.\n")
     earlier_drawn = {f"{name}, step {step}": found for name in earlier for step, found in checkpoints[name].items()}
     sys.stdout.write(pass_table(drawn | earlier_drawn))
     if BASE in drawn and config.evaluate.report:

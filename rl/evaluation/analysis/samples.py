@@ -1,7 +1,5 @@
 """Sample records of one model on one split as arrays: every prompt has samples 0..n-1, once each."""
 
-import hashlib
-import json
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,14 +19,12 @@ from rl.metrics.distinct_n import distinct_n
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, OTHERS, announces_styles, styled
 
 T = TypeVar("T")
-# {(id of the prompt, sha256 of the query): digest of the query's result, or None if it returned none}
-StoredResults = dict[tuple[int, str], str | None]
 
 # Responses per prompt whose texts are kept for the report, and the length at which they are cut.
 KEPT_RESPONSES = 8
 KEPT_CHARACTERS = 4_000
 _LOOKED_AT = 512  # samples that are read to decide whether SQL names its style in a comment
-_UNKNOWN = "unknown"  # the result of a query whose digest an earlier version did not store
+_UNKNOWN = "unknown"  # the result of a query without a digest
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,7 @@ def read_sample_set(
         UserError: a file is missing or invalid, or lacks a prompt or sample according to its metadata.
     """
     names = (*styles, OTHERS) if styles else ()
-    stored = _stored_results(path)
-    metadata, ids, rows = _read(path, lambda record: _needed(record, names, styles_by, stored, by_syntax))
+    metadata, ids, rows = _read(path, lambda record: _needed(record, names, styles_by, by_syntax))
 
     def column(name: str) -> list[list]:
         return [[getattr(sample, name) for sample in row] for row in rows]
@@ -189,9 +184,7 @@ def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, 
     return metadata, np.array(ids, dtype=np.int64), [[by_prompt[id][number] for number in range(n)] for id in ids]
 
 
-def _needed(
-    record: SampleRecord, names: tuple[str, ...], styles_by: str, stored: StoredResults, by_syntax: bool
-) -> _Sample:
+def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syntax: bool) -> _Sample:
     kind, correct, pred = answer_kind(record.data_source), record.acc == 1, record.pred
     sql, opening = kind == "sql", styles_by == BY_OPENING
     text = record.output if opening else pred
@@ -207,28 +200,15 @@ def _needed(
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
         answer=answer_key(pred, record.outcome, kind) if correct or by_syntax or not sql else None,
-        result=_result_of(record, stored),
+        result=_result_of(record),
         response_ids=array("i", record.response_ids),
         unparsed=unparsed,
         response=shown if record.sample < KEPT_RESPONSES else None,
     )
 
 
-def _stored_results(samples: Path) -> StoredResults:
-    """Digests of queries' results from F.results beside F.jsonl, where earlier versions stored them."""
-    path = samples.with_suffix(".results")
-    if not path.is_file():
-        return {}
-    try:
-        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-        return {(line["id"], line["sql"]): line["result"] for line in lines}
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is damaged or not finished: delete it to compare SQL by its syntax.") from None
-
-
-def _result_of(record: SampleRecord, stored: StoredResults) -> str | None:
-    """The digest of a query's result; None if it returned no result, _UNKNOWN if no digest was stored."""
+def _result_of(record: SampleRecord) -> str | None:
+    """The digest of a query's result; None if it returned no result, _UNKNOWN if the record has no digest."""
     if record.pred is None or record.outcome not in COMPARED:
         return None
-    query = hashlib.sha256(record.pred.encode("utf-8", "surrogatepass")).hexdigest()
-    return record.result_digest or stored.get((record.id, query), _UNKNOWN)
+    return record.result_digest or _UNKNOWN

@@ -13,9 +13,6 @@ from rl.data.training_run import newest_manifest
 # {metric: {step: value}}, steps ascending
 TrainingLog = dict[str, dict[int, float]]
 
-# {name of a metric in old logs: its name now}
-RENAMED = {"dph/share_at_bound": "dph/clip_fraction", "dph/share_at_policy_bound": "dph/policy_clip_fraction"}
-
 
 def read_training_log(path: Path) -> TrainingLog:
     """The finite numbers of a training log; if a resumed run logs a step again, the later line wins.
@@ -49,7 +46,7 @@ def read_training_log(path: Path) -> TrainingLog:
                 raise UserError(f"{part} line {number} has step {step!r}; train again with verl's file logger.")
             for metric, value in metrics:
                 if type(value) in (int, float) and math.isfinite(value):
-                    log.setdefault(RENAMED.get(metric, metric), {})[step] = float(value)
+                    log.setdefault(metric, {})[step] = float(value)
     return {metric: dict(sorted(values.items())) for metric, values in log.items()}
 
 

@@ -59,7 +59,7 @@ class Score:
     result_digest: str | None = None
     result_rows: int | None = None
     effort: Effort = field(default_factory=Effort, compare=False)
-    shaped: float | None = None  # the reward where it is another number than the score, -1..1.25
+    shaped: float | None = None  # the reward where it is another number than the score, -1..1
 
     @property
     def reward(self) -> float:
@@ -133,7 +133,7 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
 def _read_score(address: str, answer: Any) -> Score | str:
     fields = answer if isinstance(answer, dict) else {}
     outcome, score, pred, error = (fields.get(name) for name in ("outcome", "score", "pred", "error"))
-    # An older server sends none of these.
+    # Each is left out where there is none.
     digest, rows, shaped = (fields.get(name) for name in ("digest", "result_rows", "reward"))
     if outcome == INFRA_ERROR:
         return str(error)[:300]

@@ -40,7 +40,7 @@ class _ScorerReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """The reward of each completion: 0 to 1, of some reward models -1 to 1.25 (docs/reference/scorer.md).
+        """The reward of each completion: 0 to 1, of some reward models -1 (docs/reference/scorer.md).
 
         None, so that TRL leaves the completion out, for a row whose columns are all None (it is for another reward
         function), and where the reference itself cannot be evaluated (their share is logged as scorer/unjudged).

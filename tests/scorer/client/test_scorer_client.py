@@ -184,7 +184,6 @@ def test_an_answer_outside_the_protocol_is_refused_at_once(fake, ask, wrong):
         ({"score": 1 + 5e-7}, (1 + 5e-7, 1, 0, 1 + 5e-7)),
         ({"score": 1 - 5e-6}, (1 - 5e-6, 0, 0, 1 - 5e-6)),
         ({"reward": -1.0}, (1.0, 1, 0, -1.0)),
-        ({"reward": 1.25}, (1.0, 1, 0, 1.25)),
     ],
 )
 def test_score_acc_and_reward(fake, ask, answered, expected):
