@@ -1,6 +1,5 @@
 """Tokenizers of local model folders, and the token budget of a prompt."""
 
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,12 +57,6 @@ class Budget:
     @property
     def estimated(self) -> bool:
         return self._tokenizer is None
-
-    def count(self, text: str) -> int:
-        """Tokens of a part of a prompt."""
-        if self._tokenizer is None:
-            return ceil(len(text) / CHARACTERS_PER_TOKEN)
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def fits(self, content: str) -> bool:
         if self._tokenizer is None:

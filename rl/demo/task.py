@@ -76,7 +76,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
         with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
             fill_database(connection, schema, settings.seed)
         uris[schema.name] = f"file:{path.resolve()}?mode=ro"
-    definitions = {name: read_schema(uri, EXAMPLE_VALUES, seed=None).complete for name, uri in uris.items()}
+    definitions = {name: read_schema(uri, EXAMPLE_VALUES).complete for name, uri in uris.items()}
     connections = {name: sqlite3.connect(uri, uri=True) for name, uri in uris.items()}
     texts: set[str] = set()
     try:

@@ -5,7 +5,6 @@
     sql.py              rows of the SQL benchmarks
     spider2.py          Spider 2.0-Lite's tasks and their stored results
     schema.py           a SQLite database as CREATE TABLE statements with example values
-    values.py           values that a question names
     math.py             rows of DAPO-Math-17K and the math test sets
     ground_truth.py     reference answers as texts that the scorer can read
     prompt_template.py  the prompts

@@ -172,8 +172,6 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     outcomes = f"the outcomes of --audit to leave out (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})"
     add("--drop-for", nargs="+", choices=OUTCOMES, default=FAILURES, metavar="OUTCOME", help=outcomes)
     add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="the prompts' template (default: %(default)s)")
-    named = "show values that the question seems to name (BM25), in at most N tokens (default: %(default)s)"
-    add("--value-tokens", type=int, default=0, metavar="N", help=named)
     add(
         "--tokenizer",
         type=Path,
@@ -184,5 +182,4 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     add("--max-prompt-tokens", type=int, default=MAX_PROMPT_TOKENS, metavar="N", help=longest)
     examples = "example values per column, 0 for none (default: %(default)s)"
     add("--example-values", type=int, default=EXAMPLE_VALUES, metavar="N", help=examples)
-    add("--seed", type=int, help="draw the example values from a table's first 1000 rows (default: the first values)")
     return parser

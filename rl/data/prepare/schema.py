@@ -5,7 +5,6 @@ reading takes the same time for tables of any size.
 """
 
 import json
-import random
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -64,18 +63,11 @@ DEFAULT_LAYOUT = Layout()
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `type` is the declared type and may be empty; `examples` are SQL literals.
-
-    found: literals of values that were retrieved for a question. They come first, whatever the budget.
-    """
+    """A column. `type` is the declared type and may be empty; `examples` are SQL literals."""
 
     name: str
     type: str
     examples: tuple[str, ...]
-    found: tuple[str, ...] = ()
-
-    def shown(self, examples: bool) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.found + self.examples)) if examples else self.found
 
 
 @dataclass(frozen=True)
@@ -99,7 +91,7 @@ class Table:
             return f"({', '.join(quote_name(name, layout.quote) for name in names)})"
 
         lines = [
-            (f"{quote_name(column.name, layout.quote)} {column.type}".rstrip(), column.shown(examples))
+            (f"{quote_name(column.name, layout.quote)} {column.type}".rstrip(), column.examples if examples else ())
             for column in self.columns
         ]
         if self.primary_key:
@@ -128,17 +120,6 @@ class Schema:
     tables: tuple[Table, ...]
     layout: Layout = DEFAULT_LAYOUT
 
-    def with_found(self, values: Sequence[tuple[str, str, str]]) -> "Schema":
-        """Add values (table, column, literal) that were retrieved for a question."""
-        found: dict[tuple[str, str], tuple[str, ...]] = {}
-        for table, column, literal in values:
-            found[table, column] = (*found.get((table, column), ()), literal)
-        tables = (
-            replace(t, columns=tuple(replace(c, found=found.get((t.name, c.name), ())) for c in t.columns))
-            for t in self.tables
-        )
-        return replace(self, tables=tuple(tables))
-
     def definitions(self, tables_without_examples: int = 0) -> str:
         """The CREATE TABLE statements.
 
@@ -166,13 +147,12 @@ class Schema:
         return self.definitions()
 
 
-def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
+def read_schema(uri: str, example_values: int) -> Schema:
     """Read the tables of a database, without SQLite's internal ones.
 
     Args:
         uri: the address that opens the file read-only.
-        example_values: the most values of a column; they are all different.
-        seed: the seed to draw values among the rows that are read; None: the first values.
+        example_values: the most values of a column; they are its first different ones.
 
     Raises:
         SchemaError: the file is not a database, cannot be read, or has no table.
@@ -181,7 +161,7 @@ def read_schema(uri: str, example_values: int, seed: int | None) -> Schema:
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.text_factory = lambda text: text.decode(errors="ignore")
             names = [name for (name,) in database.execute(_TABLE_NAMES)]
-            tables = tuple(_read_table(database, name, example_values, seed) for name in names)
+            tables = tuple(_read_table(database, name, example_values) for name in names)
     except sqlite3.Error as error:
         raise SchemaError(f"the database cannot be read: {error}") from error
     if not tables:
@@ -237,11 +217,11 @@ def quote_name(name: str, quote: str = "`") -> str:
     return quote + name.replace(quote, 2 * quote) + quote
 
 
-def _read_table(database: sqlite3.Connection, name: str, example_values: int, seed: int | None) -> Table:
+def _read_table(database: sqlite3.Connection, name: str, example_values: int) -> Table:
     # cid, name, type, notnull, default, position in the primary key, hidden. hidden is 1 for virtual tables' arguments,
     # 2 and 3 for generated columns.
-    rows = [row for row in database.execute(f"PRAGMA table_xinfo({double_quoted(name)})") if row[6] != 1]
-    examples = _read_examples(database, name, [row[1] for row in rows], example_values, seed)
+    rows = [row for row in database.execute(f"PRAGMA table_xinfo({_quoted(name)})") if row[6] != 1]
+    examples = _read_examples(database, name, [row[1] for row in rows], example_values)
     columns = tuple(Column(row[1], " ".join(row[2].split()), examples[row[1]]) for row in rows)
     primary_key = tuple(column for _, column in sorted((row[5], row[1]) for row in rows if row[5]))
     return Table(name, columns, primary_key, _read_foreign_keys(database, name))
@@ -249,7 +229,7 @@ def _read_table(database: sqlite3.Connection, name: str, example_values: int, se
 
 def _read_foreign_keys(database: sqlite3.Connection, name: str) -> tuple[ForeignKey, ...]:
     keys: dict[int, list[tuple]] = {}  # for each key, its (position, parent, child column, parent column)
-    for number, *part in database.execute(f"PRAGMA foreign_key_list({double_quoted(name)})"):
+    for number, *part in database.execute(f"PRAGMA foreign_key_list({_quoted(name)})"):
         keys.setdefault(number, []).append(tuple(part[:4]))
     # SQLite numbers the keys from the last to the first. A key that names no columns of its parent means the parent's
     # primary key; _with_known_parents fills it in.
@@ -279,32 +259,26 @@ def _with_known_parents(tables: tuple[Table, ...]) -> tuple[Table, ...]:
 
 
 def _read_examples(
-    database: sqlite3.Connection, table: str, columns: list[str], example_values: int, seed: int | None
+    database: sqlite3.Connection, table: str, columns: list[str], example_values: int
 ) -> dict[str, tuple[str, ...]]:
     """At most `example_values` different literals of each column."""
     if not example_values or not columns:
         return dict.fromkeys(columns, ())
     # SQL shortens the values, because a value can be larger than memory.
     selected = ", ".join(
-        f"CASE typeof({double_quoted(column)}) WHEN 'text' THEN substr({double_quoted(column)}, 1, {TEXT_LENGTH + 1}) "
-        f"WHEN 'blob' THEN substr({double_quoted(column)}, 1, {BLOB_LENGTH + 1}) ELSE {double_quoted(column)} END"
+        f"CASE typeof({_quoted(column)}) WHEN 'text' THEN substr({_quoted(column)}, 1, {TEXT_LENGTH + 1}) "
+        f"WHEN 'blob' THEN substr({_quoted(column)}, 1, {BLOB_LENGTH + 1}) ELSE {_quoted(column)} END"
         for column in columns
     )
     literals: list[dict[str, None]] = [{} for _ in columns]  # ordered sets
-    wanted = example_values if seed is None else ROWS_READ
-    for row in database.execute(f"SELECT {selected} FROM {double_quoted(table)} LIMIT {ROWS_READ}"):
+    for row in database.execute(f"SELECT {selected} FROM {_quoted(table)} LIMIT {ROWS_READ}"):
         for found, value in zip(literals, row, strict=True):
-            if value is not None and value != "" and len(found) < wanted:
-                found[literal_of(value)] = None
-    chosen = {}
-    for column, found in zip(columns, literals, strict=True):
-        draw = random.Random(f"{seed}/{table}/{column}")
-        drawn = list(found) if seed is None else draw.sample(list(found), min(example_values, len(found)))
-        chosen[column] = tuple(drawn)
-    return chosen
+            if value is not None and value != "" and len(found) < example_values:
+                found[_literal(value)] = None
+    return {column: tuple(found) for column, found in zip(columns, literals, strict=True)}
 
 
-def literal_of(value: int | float | str | bytes) -> str:
+def _literal(value: int | float | str | bytes) -> str:
     """A value as a SQL literal on one line; long values are shortened."""
     if isinstance(value, bytes):
         return f"x'{value[:BLOB_LENGTH].hex()}{'...' * (len(value) > BLOB_LENGTH)}'"
@@ -315,7 +289,7 @@ def literal_of(value: int | float | str | bytes) -> str:
     return {"inf": "9e999", "-inf": "-9e999"}.get(repr(value), repr(value))
 
 
-def double_quoted(name: str) -> str:
+def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

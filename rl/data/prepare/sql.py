@@ -5,9 +5,8 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +20,6 @@ from rl.data.prepare.published import Input, Record, read_json_list, read_record
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.prepare.spider2 import read_tasks
-from rl.data.prepare.values import ValueIndex
 from rl.data.tokenizer import Budget
 from rl.data.wording import first_of, named, number_of
 from rl.scorer.databases import find_database
@@ -57,10 +55,8 @@ class Databases:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
         self._layout = Layout("`" if benchmark.on_sqlite else '"', omnisql=options.template == "omnisql")
         self._declared = _read_tables(options.tables) if options.tables is not None else {}
-        # Both raise BadRecord if the database does not exist or cannot be read.
+        # It raises BadRecord if the database does not exist or cannot be read.
         self.schema = cache(self._read_schema)
-        # Two databases are enough, because published files group questions by database.
-        self.values = lru_cache(maxsize=2)(self._index_values)
 
     def missing(self, questions: Counter[str]) -> list[str]:
         """The databases without a file."""
@@ -76,23 +72,14 @@ class Databases:
     def _path(self, db_id: str) -> str:
         return (self._folder / self.file(db_id)).relative_to(self._root).as_posix()
 
-    @contextmanager
-    def _uri(self, db_id: str) -> Iterator[str]:
-        """Yield the address of a database; in the block, errors about the database become BadRecord."""
+    def _read_schema(self, db_id: str) -> Schema:
         try:
             # This is the scorer's search, so the scorer finds the database of every row.
-            yield find_database(self._root, self._path(db_id)).uri
+            uri = find_database(self._root, self._path(db_id)).uri
+            schema = replace(read_schema(uri, self._options.example_values), layout=self._layout)
+            return add_declared_keys(schema, self._declared[db_id]) if db_id in self._declared else schema
         except (SchemaError, UnknownQuestion) as error:
             raise BadRecord(f"database {db_id}: {error}") from error
-
-    def _read_schema(self, db_id: str) -> Schema:
-        with self._uri(db_id) as uri:
-            schema = replace(read_schema(uri, self._options.example_values, self._options.seed), layout=self._layout)
-            return add_declared_keys(schema, self._declared[db_id]) if db_id in self._declared else schema
-
-    def _index_values(self, db_id: str) -> ValueIndex:
-        with self._uri(db_id) as uri:
-            return ValueIndex(uri, self.schema(db_id))
 
 
 def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
@@ -290,12 +277,8 @@ def _make_row(
         raise BadRecord("its question_id is not a whole number")
     id = row_id(benchmark.name, options.split, record.number)
     question, evidence = values[benchmark.question].strip(), evidence.strip()
-    schemas = [databases.schema(db_id)]
-    if options.value_tokens:
-        found = databases.values(db_id).search(f"{question} {evidence}", options.value_tokens, budget.count)
-        schemas.insert(0, schemas[0].with_found(found))
-    fits = (fit_sql_prompt(schema, question, evidence, budget.fits, benchmark.engine) for schema in schemas)
-    if (fitted := next(filter(None, fits), None)) is None:
+    fitted = fit_sql_prompt(databases.schema(db_id), question, evidence, budget.fits, benchmark.engine)
+    if fitted is None:
         raise BadRecord("its prompt is above --max-prompt-tokens even without example values")
     content, tables_without_examples = fitted
     gold = values[benchmark.query].strip()
