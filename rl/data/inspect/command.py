@@ -34,14 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with user_errors_exit():
         from rl.data.inspect.files import inspect_prompts, inspect_samples, kind_of
         from rl.data.inspect.pef_store import inspect_store
-        from rl.data.inspect.report import PROMPTS, SAMPLES, STORE, check_against, leaks, page, problems_section
+        from rl.data.inspect.report import PROMPTS, SAMPLES, STORE, leaks, page, problems_section
 
         inspectors = {PROMPTS: inspect_prompts, SAMPLES: inspect_samples, STORE: inspect_store}
         kinds = [kind_of(file) for file in options.files]  # before the first long read
         given = _options(options)
         reports = [inspectors[kind](file, given) for kind, file in zip(kinds, options.files, strict=True)]
-        if options.against:
-            check_against(reports, options.against)
     shared = leaks(reports)
     problems = [f"{report.path}: {problem}" for report in reports for problem in report.problems]
     problems += [leak["problem"] for leak in shared]
@@ -73,9 +71,6 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m verl.dph.inspect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="parquet, JSON lines or .pt")
-    parser.add_argument(
-        "--against", metavar="PARQUET", type=Path, help="prompts that must contain every id of the files"
-    )
     parser.add_argument("--tokenizer", metavar="FOLDER", type=Path, help="count prompts in tokens and decode a store")
     parser.add_argument("--examples", type=int, default=2, help="rows to show per file (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the examples (default: %(default)s)")

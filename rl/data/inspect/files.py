@@ -71,8 +71,6 @@ def _kind_of_parquet(path: Path) -> str:
         columns = parquet.schema_arrow.names
     if "prompt" in columns and ("reward_model" in columns or "data_source" in columns):
         return PROMPTS
-    if all(key in columns for key in _SAMPLE_KEYS):
-        return SAMPLES
     raise _unknown(path, f"a parquet with the columns {', '.join(columns) or 'none'}")
 
 
@@ -188,12 +186,8 @@ class _Prompt:
 
 def inspect_samples(path: Path, options: Options) -> FileReport:
     report = FileReport(path, SAMPLES, options)
-    with open(path, "rb") as file:
-        is_parquet = file.read(4) == _PARQUET_MAGIC
-    columns = pq.read_schema(path).names if is_parquet else []
-    samples = _parquet_rows(path, columns, report.problems) if is_parquet else _json_samples(path, report.problems)
     tally = _Tally(report, options)
-    for sample in samples:
+    for sample in _json_samples(path, report.problems):
         tally.add(sample)
     prompts = tally.prompts
     metadata = None

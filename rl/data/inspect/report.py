@@ -15,10 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from rl.common.errors import UserError
-from rl.common.parquet_file import open_parquet
 from rl.data.wording import histogram, named, number_of
 from rl.metrics.pass_at_k import k_values, pass_at_k
 
@@ -156,7 +153,7 @@ def text_hash(text: str | bytes) -> int:
 def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
     """Find each pair of prompt files that share ids or prompt texts.
 
-    Samples and stores always share prompts with the file that they were made from; `check_against` compares those.
+    Samples and stores always share prompts with the file that they were made from.
 
     Returns:
         {"files": [a, b], "ids": number, "texts": number, "problem": a sentence} for each pair that shares any.
@@ -172,31 +169,6 @@ def leaks(reports: Sequence[FileReport]) -> list[dict[str, Any]]:
             sentence = f"{a.path} and {b.path} share {' and '.join(shared)}."
             found.append({"files": [a.path, b.path], "ids": len(ids), "texts": len(texts), "problem": sentence})
     return found
-
-
-def check_against(reports: Sequence[FileReport], parquet: Path) -> None:
-    """Add to each report a comparison of its ids with the ids of a parquet of prompts.
-
-    Raises:
-        UserError: the file is not a parquet, or has no ids.
-    """
-    hint = "--against needs the parquet of prompts that the files were made from"
-    with open_parquet(parquet, ["id"], hint) as file:
-        ids_there = file.read(["id"])["id"]
-    if pa.types.is_nested(ids_there.type):
-        raise UserError(f"{parquet} has ids of the type {ids_there.type}: {hint}.")
-    known = set(ids_there.to_pylist())
-    for report in reports:
-        foreign = [id for id in report.ids if id not in known]
-        both = len(report.ids) - len(foreign)
-        report.facts["against"] = {
-            "file": str(parquet),
-            "ids in both": both,
-            "only here": len(foreign),
-            "only there": len(known) - both,
-        }
-        if foreign:
-            report.problems.append(f"{number_of(len(foreign), 'id')} that {parquet} lacks ({named(foreign)}).")
 
 
 def page(report: dict[str, Any]) -> str:

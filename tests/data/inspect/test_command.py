@@ -54,5 +54,3 @@ def test_files_that_are_none(tmp_path, data, refused):
         assert sentence in refused(path)
     samples = write_samples(tmp_path / "0.jsonl", data, {1: [1] * 4})
     assert "is the metadata of a samples file: name the samples" in refused(metadata_path(samples))
-    for other in (samples, path, tmp_path):  # path: a parquet that was cut off
-        assert "--against needs the parquet of prompts" in refused(data, "--against", other)

@@ -51,7 +51,6 @@ def test_problems_of_rows(tmp_path, inspect, refused):
     lists = write_parquet(tmp_path / "lists.parquet", math_row(1) | {"id": [1]})
     assert "id is '[1]', not a whole number" in inspect(lists)[1]["problems"][0]
     good = write_parquet(tmp_path / "good.parquet", math_row(1))
-    assert "has ids of the type list<" in refused(good, "--against", lists)
     pq.write_table(pq.read_table(good).slice(0, 0), good)
     assert inspect(good)[1]["files"][0]["problems"] == ["There is no row."]
 
@@ -119,12 +118,11 @@ def all_records(**changes):
 def test_a_finished_file(tmp_path, data, inspect):
     """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
     samples = write_samples(tmp_path / "0", data, CORRECT)
-    code, found = inspect(samples, "--against", data)
+    code, found = inspect(samples)
     [file] = found["files"]
     assert (code, file["kind"], file["rows"], file["facts"]["prompts"]) == (0, "samples", 16, 4)
     assert {file["facts"][name] for name in ("model", "model_hash", "tokenizer_hash")} == {"/models/base", "mh", "th"}
     assert [file["facts"][name] for name in ("temperature", "top_p", "n", "seed")] == [1.0, 0.95, 4, 7]
-    assert file["facts"]["against"] == {"file": str(data), "ids in both": 4, "only here": 0, "only there": 0}
     assert file["counts"] == {"data_source": {"math500": 16}, "outcome": {"match": 9, "mismatch": 7}}
     assert file["shares"] == {"truncated": 0.0}
     assert file["lengths"]["input characters"] == dict.fromkeys(("min", "median", "p99", "max"), 25)
@@ -133,14 +131,10 @@ def test_a_finished_file(tmp_path, data, inspect):
     assert (file["passes"]["n"], file["passes"]["prompts"]) == (4, [1, 0, 1, 1, 1])
     assert file["passes"]["pass@k"] == pytest.approx({"1": 9 / 16, "2": (1 + 1 + 5 / 6) / 4, "4": 3 / 4})
 
-    part = write_parquet(tmp_path / "part.parquet", *(math_row(id) for id in (10, 30, 99)))
     metadata_path(samples).unlink()
-    code, found = inspect(samples, "--against", part)
-    against = found["files"][0]["facts"]["against"]
-    assert [against[name] for name in ("ids in both", "only here", "only there")] == [2, 2, 1]
-    without_metadata, foreign = found["files"][0]["problems"]
-    assert code == 1 and foreign == f"2 ids that {part} lacks (ids 20, 40)."
-    assert "0.meta.json" in without_metadata and found["files"][0]["passes"]["n"] == 4
+    code, found = inspect(samples)
+    [without_metadata] = found["files"][0]["problems"]
+    assert code == 1 and "0.meta.json" in without_metadata and found["files"][0]["passes"]["n"] == 4
 
 
 def test_what_an_unfinished_file_lacks(tmp_path, data, inspect):
@@ -216,9 +210,8 @@ def test_the_papers_lines(tmp_path, inspect):
     ]
     path = tmp_path / "0.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    for file in (path, write_parquet(tmp_path / "x.parquet", *lines)):
-        code, found = inspect(file)
-        [file] = found["files"]
-        assert (code, file["kind"], file["rows"]) == (1, "samples, in the paper's format", 5)
-        assert file["passes"] == {"n": 2, "prompts": [0, 1, 1], "pass@k": {"1": 0.75, "2": 1.0}}
-        assert file["problems"] == ["1 of 3 prompts have other samples than 0 to 1 (id 3; the first, id 3, has 1)."]
+    code, found = inspect(path)
+    [file] = found["files"]
+    assert (code, file["kind"], file["rows"]) == (1, "samples, in the paper's format", 5)
+    assert file["passes"] == {"n": 2, "prompts": [0, 1, 1], "pass@k": {"1": 0.75, "2": 1.0}}
+    assert file["problems"] == ["1 of 3 prompts have other samples than 0 to 1 (id 3; the first, id 3, has 1)."]

@@ -1,4 +1,4 @@
-"""The D_pef store: what it holds, decoded examples, top-k, ids against a parquet, faults."""
+"""The D_pef store: what it holds, decoded examples, top-k, faults."""
 
 import math
 import pickle
@@ -50,10 +50,9 @@ def test_what_a_store_holds(tmp_path, write_store, inspect):
     assert file["shares"] == {"responses as long as max_response_length": 1 / 3}
     assert file["examples"][0]["response"].startswith("token ids ")
 
-    whole = write_parquet(tmp_path / "whole.parquet", *(math_row(id) for id in (7, 8, 9, 10)))
-    code, found = inspect(write_store(ROWS, top_k=True), "--against", whole)
+    code, found = inspect(write_store(ROWS, top_k=True))
     facts = found["files"][0]["facts"]
-    assert code == 0 and facts["top_k"] == 2 and facts["against"]["only there"] == 1
+    assert code == 0 and facts["top_k"] == 2
     assert facts["mean probability of the top-k"] == pytest.approx(0.75, abs=1e-3)
 
     # Several responses to a prompt are not a fault.
