@@ -51,8 +51,8 @@ def update(model: Path, report: Path, dtype: str) -> None:
 
 
 def kept(metric: str) -> bool:
-    """Whether a metric is a result of the update, and not its cost or a histogram's count."""
-    return not metric.startswith(("perf/", "dph/log_ratio")) and metric not in ("mfu", "lr")
+    """Whether a metric is a result of the update, and not its cost."""
+    return not metric.startswith("perf/") and metric not in ("mfu", "lr")
 
 
 def compare(expected: Path, fp32: Path, *others: Path) -> None:

@@ -8,7 +8,7 @@ from rl.common.training_metrics import training_metrics
 ALL = [metric for metrics in training_metrics().values() for metric in metrics]
 REPOSITORY = Path(__file__).parents[2]
 # Sums from which update_metrics makes metrics.
-INTERNAL = {"dph/log_ratio_histogram", "dph/unbounded_weight", "dph/removed_weight"}
+INTERNAL = {"dph/unbounded_weight", "dph/removed_weight"}
 LOGGED = re.compile(r'"(dph/[a-z_]+(?:/[a-z_{}]+)?)"')
 
 

@@ -123,7 +123,6 @@ def test_training_rehearses_in_every_step_and_resumes(trained, stored_in_bf16):
         assert metrics["dph/loss"] == pytest.approx(0.2 * metrics["dph/divergence"], rel=1e-4)
     # The first mini-batch of the first step is at the initial policy, where the divergence is zero.
     assert 0 <= steps[0][1]["dph/divergence"] < 1e-2 and 0 <= steps[0][1]["dph/kl_ref_policy"] < 0.1
-    assert steps[0][1]["dph/ratio_p01"] <= steps[0][1]["dph/ratio_p50"] <= steps[0][1]["dph/ratio_p99"]
 
 
 def test_the_start_says_what_it_waits_for(trained):

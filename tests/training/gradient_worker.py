@@ -31,7 +31,6 @@ from verl.dph.training import success_cap
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
 from verl.dph.training.mixed_batch import deal, interleave
-from verl.dph.training.rehearsal_loss import HISTOGRAM
 from verl.dph.training.standalone_worker import actor_worker, batch_of
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
@@ -199,10 +198,8 @@ def run(worker, config, rank, ranks):
     if output is None:
         return found
     metrics = tu.get(output, "metrics")
-    histogram = metrics.pop(HISTOGRAM, None)
     wanted = [key for key in metrics if key.startswith("dph/")] + ["actor/pg_loss", "actor/ppo_kl"]
-    found |= {f"metric.{key}": torch.tensor([float(v) for v in metrics[key]]) for key in wanted}
-    return found | ({"metric.histogram": sum(histogram).float()} if histogram else {})
+    return found | {f"metric.{key}": torch.tensor([float(v) for v in metrics[key]]) for key in wanted}
 
 
 def main(model, folder, *variants):

@@ -15,7 +15,7 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from verl.dph.divergence import f_divergences, log_ratio_histogram
+from verl.dph.divergence import f_divergences
 from verl.dph.divergence.f_divergences import Integrand
 from verl.dph.divergence.loss_modes import terms_of
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
@@ -24,9 +24,6 @@ from verl.dph.training import topk_loss
 # Non-tensor settings of a batch: eta of the step, and the part of the loss to return (None: the whole).
 COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
-
-# Counts of the log-ratio over the D_pef tokens of a micro-batch, which `update_metrics` turns into quantiles.
-HISTOGRAM = "dph/log_ratio_histogram"
 
 # Per D_pef token, |weight of grad log pi_theta| without a bound, and the part that the bound removes; `update_metrics`
 # divides them.
@@ -98,7 +95,6 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         found["dph/nll_increase"] = -log_ratio.detach().sum()
         metrics |= {name: _summed(value * of_pef) for name, value in found.items()}
         metrics["dph/tokens"] = _summed(torch.tensor(len(log_ratio) * dp_size))
-        metrics[HISTOGRAM] = log_ratio_histogram.histogram(log_ratio.detach())
     metrics["dph/loss"] = _summed(rehearsal)
     match tu.get_non_tensor_data(data, COMPONENT, default=None):
         case "policy":
@@ -227,7 +223,6 @@ def update_metrics(output: dict) -> dict:
     Returns:
         A number per key; ours without verl's prefix.
     """
-    histograms = output.pop(HISTOGRAM, None)
     output = rename_dict(output, "actor/")
     output["perf/mfu/actor"] = output.pop("actor/mfu")
     output = {name.removeprefix("actor/") if name.startswith("actor/dph/") else name: v for name, v in output.items()}
@@ -235,8 +230,4 @@ def update_metrics(output: dict) -> dict:
     if UNBOUNDED_WEIGHT in metrics:
         removed, unbounded = metrics.pop(REMOVED_WEIGHT), metrics.pop(UNBOUNDED_WEIGHT)
         metrics["dph/clip_weight"] = removed / unbounded if unbounded else 0.0
-    if histograms is not None:
-        metrics |= {
-            f"dph/ratio_{name}": math.exp(d) for name, d in log_ratio_histogram.quantiles(sum(histograms)).items()
-        }
     return metrics
