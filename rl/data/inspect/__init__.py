@@ -1,1 +1,1 @@
-"""Contents and problems of the project's files (`python -m verl.dph.inspect`)."""
+"""Contents and problems of the project's files (`dph inspect`)."""

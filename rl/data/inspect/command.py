@@ -1,4 +1,4 @@
-"""Show the contents of data files and their problems: dph inspect, python -m verl.dph.inspect.
+"""Show the contents of data files and their problems: dph inspect.
 
 FILE is a parquet of prompts, a file of samples (JSON lines) or a D_pef store (.pt), recognised by its content. The
 program prints counts, lengths, pass counts and a few rows, then the problems: unreadable rows, duplicate or missing
@@ -68,7 +68,7 @@ def _options(arguments: argparse.Namespace) -> "Options":
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m verl.dph.inspect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="dph inspect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="parquet, JSON lines or .pt")
     parser.add_argument("--tokenizer", metavar="FOLDER", type=Path, help="count prompts in tokens and decode a store")

@@ -1,8 +1,6 @@
 """The command: its page, its exit codes, files that it does not know."""
 
 import json
-import runpy
-import sys
 
 import pytest
 
@@ -16,7 +14,7 @@ def data(tmp_path):
     return write_parquet(tmp_path / "train.parquet", math_row(1), math_row(2))
 
 
-def test_the_page(tmp_path, data, capsys, monkeypatch):
+def test_the_page(tmp_path, data, capsys):
     output = "begin\n\x1b[31m" + "x" * 5000 + "end"
     samples = [record(1, i, 1, output=output) for i in range(4)] + [record(2, i, 0) for i in range(3)]
     path = write_samples(tmp_path / "0.jsonl", data, samples)
@@ -30,10 +28,7 @@ def test_the_page(tmp_path, data, capsys, monkeypatch):
     problem = "1 of 2 prompts have other samples than 0 to 3 (id 2; the first, id 2, has 3)."
     assert page.endswith(f"\nProblems\n  - {path}: {problem}\n")
 
-    monkeypatch.setattr(sys, "argv", ["inspect", str(data)])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_module("verl.dph.inspect", run_name="__main__")
-    assert end.value.code == 0
+    assert main([str(data)]) == 0
     assert capsys.readouterr().out.endswith("\nProblems\n  - none\n")
 
 
