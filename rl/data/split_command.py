@@ -34,10 +34,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
     with user_errors_exit():
         from rl.data.split import split, write_split
 
-        name = options.experiment or os.environ.get("SETTINGS") or default
-        if name.endswith(".sh") and options.data and options.samples and options.out:
-            name = default
-        settings = settings_of(name)
+        settings = settings_of(options.experiment or os.environ.get("SETTINGS") or default)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
         if options.threshold is None and n != PAPER_N:
@@ -59,13 +56,8 @@ def settings_of(name: str) -> "DictConfig":
     """The settings in the files of an experiment and of pre-sampling, with the variables that are set.
 
     Raises:
-        UserError: the experiment does not exist, or only Bash can read it.
+        UserError: the experiment does not exist.
     """
-    if name.endswith(".sh"):
-        raise UserError(
-            f"SETTINGS={name} is a file of your own that only the launch scripts read: pass --data, --samples and "
-            "--out, or pass --experiment and set TRAIN_FILE, DATA_DIR and SAMPLES to the file's values."
-        )
     from rl.configuration.variables import merged
 
     return merged([files("method")["offline_sampling"], experiment(name)])

@@ -161,7 +161,7 @@ def test_scripts(monkeypatch, words, script, passed, settings):
 
 def test_environment_variables_count_as_for_the_script(monkeypatch):
     monkeypatch.setenv("PYTHON", "/other/python")
-    monkeypatch.setenv("SETTINGS", "./mine.sh")
+    monkeypatch.setenv("SETTINGS", "mine/experiment/mine.yaml")
     _, variables = cli.script_command("train", ["grpo", "run"])
     assert variables == {"PYTHON": "/other/python"}
 

@@ -110,8 +110,8 @@ def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, 
     monkeypatch.setenv("SETTINGS", "qwen_math")
     run_program(PROGRAM)
     assert ids(tmp_path / "wrong.parquet") == [30, 50]
-    monkeypatch.setenv("SETTINGS", "./mine.sh")
-    assert "SETTINGS=./mine.sh is a file of your own" in run_program(PROGRAM)
+    monkeypatch.setenv("SETTINGS", "nothing")
+    assert "the settings nothing do not exist" in run_program(PROGRAM)
     run_program(PROGRAM, "--experiment", "qwen_math")
 
 

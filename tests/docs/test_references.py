@@ -17,7 +17,7 @@ OTHERS = {
     *("tables.md", "DIR/tables.md", "OUT/matrix.md", "seeds.md"),
     *("countdown/make_rows.py", "countdown/reward.py", "countdown/scorer.yaml"),
     "mine/make_example.py",
-    *("mine.sh", "mine/experiment/my_sql.yaml", "evaluation.py", "exec_eval.py", "model_executor/layers/linear.py"),
+    *("mine/experiment/my_sql.yaml", "evaluation.py", "exec_eval.py", "model_executor/layers/linear.py"),
 }
 
 PLACEHOLDER = re.compile(r"(.*/)?[A-Z]+\.(py|sh|ya?ml)")  # as FILE.py

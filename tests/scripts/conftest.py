@@ -129,8 +129,6 @@ class Launcher:
 
     def run(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         """The script's launcher in this process: what it prints, and its exit code; what it would start is recorded."""
-        if environment.get("SETTINGS", "").endswith(".sh"):  # which bash alone can read
-            return self.script(script, *arguments, **environment)
         words, out, err, code = [str(SCRIPTS / f"{script}.sh"), *arguments], io.StringIO(), io.StringIO(), 0
         with self.inside(environment), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:

@@ -166,8 +166,9 @@ def test_trackers_whose_keys_are_set_log_too(launcher):
 
 
 def test_settings_of_ones_own(launcher):
-    own = launcher.folder / "mine.sh"
-    own.write_text('MODEL_PATH=${MODEL_PATH:-/models/mine}\nread_settings "$LIB/llama_sql.sh"\n')
+    own = launcher.folder / "experiment" / "mine.yaml"
+    own.parent.mkdir()
+    own.write_text("defaults: [llama_sql, _self_]\nactor_rollout_ref: {model: {path: /models/mine}}\n")
     started = launcher.dry_run("llama/grpo", "run", SETTINGS=str(own))
     assert values(started)["actor_rollout_ref.model.path"] == "/models/mine"
     assert values(started)["data.max_prompt_length"] == "16000"
