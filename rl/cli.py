@@ -18,21 +18,6 @@ from rl.common.errors import UserError
 from rl.configuration.methods import DEFAULT_EXPERIMENT, KINDS, files, methods
 from rl.configuration.names import verl_folder
 
-# Options of store and train that set a script's variable: the variable, the values it can have (None: any), the help.
-SCRIPT_OPTIONS: dict[str, dict[str, tuple[str, tuple[str, ...] | None, str]]] = {
-    "store": {
-        "--coverage": (
-            "SFT_COVERAGE",
-            ("mastered", "solved"),
-            "rehearse the near-perfect prompts, or all that the pre-sampling solved (default: mastered)",
-        ),
-        "--responses-per-prompt": ("SFT_RESPONSES_PER_PROMPT", None, "correct responses of each: a number, or all"),
-        "--responses": ("SFT_RESPONSES", None, "a file of responses from elsewhere, to be stored instead"),
-    },
-    "train": {
-        "--explored": ("EXPLORED", ("exp", "all"), "the prompts that a method with D_pef explores (default: exp)"),
-    },
-}
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = ("-h", "--help")
 ABOUT = """\
@@ -221,8 +206,6 @@ def _script_parser(name: str) -> argparse.ArgumentParser:
 
 
 def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
-    for option, (variable, values, what) in SCRIPT_OPTIONS.get(name, {}).items():
-        parser.add_argument(option, dest=variable, choices=values, metavar=None if values else "VALUE", help=what)
     if name == "train":
         names = [*methods(*KINDS)]
         parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
@@ -261,8 +244,6 @@ def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str
     variables = {"PYTHON": os.environ.get("PYTHON") or sys.executable}
     if options.experiment:
         variables["SETTINGS"] = experiment
-    set_by_options = {variable: getattr(options, variable) for variable, _, _ in SCRIPT_OPTIONS.get(name, {}).values()}
-    variables |= {variable: value for variable, value in set_by_options.items() if value is not None}
     return ["bash", str(roots[0] / path), *passed], variables
 
 

@@ -166,20 +166,6 @@ def test_environment_variables_count_as_for_the_script(monkeypatch):
     assert variables == {"PYTHON": "/other/python"}
 
 
-def test_options_of_store_and_train_are_variables_of_their_scripts():
-    options = ["--coverage", "solved", "--responses-per-prompt=all", "--responses", "given.jsonl"]
-    command, variables = cli.script_command("store", ["name", *options, "--experiment=qwen_math"])
-    assert command[2:] == ["name"] and variables.pop("SETTINGS") == "qwen_math"
-    expected = {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all", "SFT_RESPONSES": "given.jsonl"}
-    assert variables.items() >= expected.items()
-    command, variables = cli.script_command("train", ["forward_kl", "--explored=all", "run", "0.2"])
-    assert command[2:] == ["run", "0.2"] and variables["EXPLORED"] == "all"
-    read = {"store": methods()["get_correct_data_tensor"], "train": methods()["js_kl"]}
-    for name, options in cli.SCRIPT_OPTIONS.items():
-        known = {variable for part in read[name].parts for variable in part.variables()}
-        assert {variable for variable, _, _ in options.values()} <= known
-
-
 def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
     code, out, err = run(capsys, "train")
     assert (code, err) == (0, "") and run(capsys, "train", "--list")[1] == out
