@@ -168,11 +168,14 @@ def test_trackers_whose_keys_are_set_log_too(launcher):
 def test_settings_of_ones_own(launcher):
     own = launcher.folder / "experiment" / "mine.yaml"
     own.parent.mkdir()
-    own.write_text("defaults: [llama_sql, _self_]\nactor_rollout_ref: {model: {path: /models/mine}}\n")
-    started = launcher.dry_run("llama/grpo", "run", SETTINGS=str(own))
-    assert values(started)["actor_rollout_ref.model.path"] == "/models/mine"
-    assert values(started)["data.max_prompt_length"] == "16000"
-    assert "mine" in launcher.run("llama/grpo", "--help", SETTINGS=str(own)).stdout
+    own.write_text(
+        "# @package _global_\ndefaults: [llama_sql, _self_]\nactor_rollout_ref: {model: {path: /models/mine}}\n"
+    )
+    shown = launcher.run("llama/grpo", "run", "--dry-run=config", SETTINGS=str(own))
+    config = yaml.safe_load(shown.stdout)
+    assert config["actor_rollout_ref"]["model"]["path"] == "/models/mine"
+    assert config["data"]["max_prompt_length"] == 16000
+    assert "PROJECT_NAME=dph-mine-sql" in launcher.run("llama/grpo", "--help", SETTINGS=str(own)).stdout
 
 
 def test_another_model_has_folders_of_its_own(launcher):
