@@ -165,7 +165,7 @@ def test_model_and_prompts_are_compared_by_content(run, tmp_path):
 
 
 def test_a_checkpoint_without_a_manifest_or_with_other_settings_names_is_continued(run, caplog):
-    """Without a manifest there is a warning; a setting that only one version of verl or of us has is no change."""
+    """Without a manifest there is a warning; a setting that only one version has is not a change."""
     folder = save_checkpoint(run)
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["settings"]["actor_rollout_ref"]["actor"]["sft_loss_mode"]
