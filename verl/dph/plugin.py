@@ -24,7 +24,7 @@ registered = False
 
 
 def check_environment() -> None:
-    """Reject an environment in which verl would leave this plugin out of its own processes, and say nothing.
+    """Reject an environment in which verl would silently not load this plugin in its processes.
 
     Raises:
         UserError: saying what to do.
@@ -46,7 +46,7 @@ def register() -> None:
     """Register names that verl looks up: advantage estimators, the rollout "hf", the platform of VERL_PLATFORM=cpu.
 
     No function of verl is replaced here; our programs do that in their own processes (`replace_functions` in
-    training/actor_worker.py, `TaskRunner` in main.py). The one exception makes the platform "cpu" start process groups
+    training/actor_worker.py, `TaskRunner` in main.py). One exception lets the platform "cpu" start process groups
     (`use_gloo` in cpu/platform.py). Our programs get VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
     global registered
@@ -58,7 +58,7 @@ def register() -> None:
     if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
         from verl.dph import cpu
 
-        # It logs in every process that VERL_PLATFORM is set.
+        # It would log VERL_PLATFORM in every process.
         logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
         cpu.register()
     registered = True

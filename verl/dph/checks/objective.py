@@ -131,7 +131,7 @@ def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
 
 
 def advantages(config: DictConfig) -> Iterator[str]:
-    """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
+    """Settings that would silently change a baseline's advantage estimator (docs/explanation/baselines.md)."""
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
     estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
     yield from _success_cap(config)
@@ -173,7 +173,7 @@ def _success_cap(config: DictConfig) -> Iterator[str]:
 
 
 def dynamic_sampling(config: DictConfig) -> Iterator[str]:
-    """verl raises an AssertionError for it when the trainer starts."""
+    """verl raises an AssertionError for this when the trainer starts."""
     model = config.reward.reward_model
     if config.algorithm.filter_groups.enable and model.enable and not model.enable_resource_pool:
         yield (
