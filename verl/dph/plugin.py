@@ -13,6 +13,7 @@ from wrapt import register_post_import_hook
 
 from rl.common.console_log import mark_messages
 from rl.common.errors import UserError
+from verl.dph import cpu
 from verl.dph.config.device_choice import set_platform
 
 logger = logging.getLogger(__name__)
@@ -55,9 +56,7 @@ def register() -> None:
     logging.getLogger("verl.dph").setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # Ray's workers log warnings only
     register_post_import_hook("verl.dph.training.advantages:register", "verl.trainer.ppo.core_algos")
     register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
-    if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
-        from verl.dph import cpu
-
+    if cpu.is_chosen():
         # It would log VERL_PLATFORM in every process.
         logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
         cpu.register()

@@ -35,7 +35,7 @@ def token_fields(rows: list[Row]) -> dict[str, list[torch.Tensor]]:
 
 
 def jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
-    """The parts as rows. They are converted together, because single conversions fragment the allocator's memory."""
+    """A jagged tensor with a row per part. They are converted together: single conversions fragment memory."""
     values = torch.cat(parts)
     offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
     return torch.nested.nested_tensor_from_jagged(values.to(dtype or values.dtype), offsets)

@@ -177,7 +177,7 @@ def _check_resources(config: DictConfig) -> None:
             f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {resources.get('GPU', 0):g}: "
             "lower them, or use a machine with more."
         )
-    # The servers of hf reserve none here.
+    # hf servers reserve no CPU here.
     if resources.get("CPU", 0) < wanted * PER_ROLLOUT_RANK and config.actor_rollout_ref.rollout.name != "hf":
         raise UserError(
             f"{wanted} ranks of rollouts reserve {wanted * PER_ROLLOUT_RANK} of Ray's CPUs, and Ray has "

@@ -52,6 +52,6 @@ def mini_batches(config: DictConfig) -> int:
 
 
 def mini_batch_rows(config: DictConfig) -> tuple[int, int]:
-    """D_exp and D_pef rows of an optimizer mini-batch, of all ranks together."""
+    """D_exp and D_pef rows of an optimizer mini-batch over all ranks."""
     explored = config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
     return explored, config.data.sft_batch_size // mini_batches(config) if rehearses(config) else 0

@@ -69,7 +69,7 @@ class PefFeed:
         """Update eta by the KL on D_pef that an update measured.
 
         Raises:
-            UserError: it is not a number, and eta needs it.
+            UserError: eta follows the KL, which is not a number.
         """
         if self.store is not None:
             self.eta.observe(metrics["dph/kl_ref_policy"])

@@ -53,7 +53,8 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         student_logits: given instead of model_output when the engine calls this in the forward pass (topk).
 
     Returns:
-        The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank.
+        The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank; for student_logits
+        what `topk_loss.log_probs_and_divergence` returns.
     """
     has_pef = PEF_REF_LOG_PROBS in data
     terms = terms_of(
@@ -118,7 +119,7 @@ def _exp_weight(config, exp_tokens: int, pef_tokens: int) -> float:
 def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tuple[torch.Tensor, dict]:
     """verl's `ppo_loss`; for a micro-batch without D_exp tokens, 0 and metrics of 0 under the same names.
 
-    Some losses of verl's fail on an empty mask (`policy_loss.loss_mode=bypass_mode`), so the names come from a call
+    Some of verl's losses fail on an empty mask (`policy_loss.loss_mode=bypass_mode`), so the names come from a call
     with one token, whose log-probs and advantage are 0.
     """
     if data["response_mask"].values().any():

@@ -27,7 +27,7 @@ MAY_CHANGE = (
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
     *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
-    # Machines; the ranks that a checkpoint can be loaded by are compared with its files.
+    # Machines. The number of ranks is compared with a checkpoint's files (_check_ranks).
     *("*nnodes", "*n_gpus_per_node", "trainer.device", "ray_kwargs.*", "transfer_queue.*", "trainer.ray_wait_*"),
     # How a rollout engine, also of a reward model, spends memory and time. Another engine would draw other samples.
     *(f"*rollout.{name}" for name in ("mode", "enforce_eager", "cudagraph_*", "free_cache_engine", "load_format")),
@@ -50,8 +50,8 @@ MAY_CHANGE = (
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
 )
 
-# Sections whose keys the user adds: a key that only one of the two runs has is a change. Elsewhere such a key is a
-# setting of another version, and ignored.
+# Sections whose keys the user adds: a key that only one of the two runs has is a change here. Elsewhere it is a setting
+# of another version, and ignored.
 ADDED_BY_USERS = ("reward.reward_kwargs.*", "*.override_config.*", "*engine_kwargs.*", "*sampler_kwargs.*")
 
 # verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
@@ -67,7 +67,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
     """The folder global_step_N that verl will load (trainer_base.py, _load_checkpoint); None: the run starts anew.
 
     Raises:
-        UserError: the folder that is named does not exist, where verl would start anew or end with a traceback.
+        UserError: the named folder does not exist: verl would start anew or end with a traceback.
     """
     trainer = config.trainer
     if trainer.resume_mode == "disable":
@@ -91,7 +91,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
 
 
 def check(config: DictConfig, folder: Path) -> None:
-    """Reject a checkpoint that the trainer's ranks cannot load, or that another run has trained.
+    """Reject a checkpoint that the trainer's ranks cannot load, or that was trained with other settings or data.
 
     Args:
         folder: global_step_N.
@@ -168,7 +168,7 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
 
 
 def _implied(config: DictConfig) -> dict[str, float | str]:
-    """The constants of versions whose manifests lack the estimator's settings."""
+    """The values that were fixed in versions whose manifests lack the estimator's settings."""
     actor = config.actor_rollout_ref.actor
     implied: dict[str, float | str] = {"log_ratio_max": 1.0, "baseline": "centred"}
     implied |= {"importance_max": 2.0, "policy_log_ratio_max": 10.0}

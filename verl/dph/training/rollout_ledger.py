@@ -72,7 +72,7 @@ class RolloutLedger:
         algorithm = config.algorithm
         self._drops_capped = algorithm.success_cap is not None and algorithm.filter_groups.enable
         self._capped: dict[str, bool] = {}  # of each finished group: whether it is dropped because of the cap alone
-        self._prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
+        self._prompts_named: dict[int, int] = {}  # {the last step that fetched prompts: prompts so far}
         self._failed: Counter[int] = Counter()  # by training step
         self._validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
         # Of the step, which has several mini-batches in separate_async:
@@ -96,7 +96,7 @@ class RolloutLedger:
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
 
     def watch(self, buffer: ReplayBuffer, *, own_interval: bool) -> None:
-        """Take part in every sample and eviction of the replay buffer, and let it select prompts in order.
+        """Wrap the replay buffer's sampling, eviction and selection of prompts with ours.
 
         Args:
             own_interval: whether to look for rollouts at our intervals instead of verl's.
@@ -154,7 +154,7 @@ class RolloutLedger:
         """The groups that dynamic sampling drops: verl's, whose rewards are all equal, and those at the success cap.
 
         Returns:
-            Their prompts, and verl's count by reward, which the cap's groups have none of.
+            Their prompts, and verl's count by reward, which leaves out the cap's groups.
         """
         prompts, counts = without_spread(partition_id)
         if partition_id != "train":
@@ -191,15 +191,15 @@ class RolloutLedger:
     # ------------------------------------------------------------------------------------------------ a step's rows
 
     def trainable(self, batch: KVBatchMeta, step: int) -> KVBatchMeta:
-        """A step's rows in the order of the data, without groups of one rollout and groups whose reference cannot be
-        evaluated. These leave TransferQueue.
+        """A step's rows, without groups of one rollout and groups whose reference cannot be evaluated.
 
-        In the order of the data, mini-batches are the same for the same seed; rollouts arrive in another order every
-        time. A response without a reference has a score of 0 that says nothing about it. If all are like that, they
-        stay, because a step needs rows.
+        These leave TransferQueue: a response without a reference has a score of 0 that says nothing about it. If no
+        reference can be evaluated, all stay, because a step needs rows. Rollouts arrive in another order every time; in
+        the order of the data, mini-batches are the same for the same seed.
 
         Raises:
-            UserError: w_reinforce or a critic would count unjudged responses, or w_reinforce correct ones, as wrong.
+            UserError: w_reinforce or a critic would count unjudged responses as wrong, or w_reinforce would count
+                correct ones as wrong.
         """
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
         rows, estimator = scored(batch), self.config.algorithm.adv_estimator
@@ -214,7 +214,7 @@ class RolloutLedger:
             masked |= unjudged
         elif estimator in LEARN_FROM_ZEROS:
             raise UserError(
-                f"No reference of step {step} can be evaluated, and {estimator} would take every response of it for "
+                f"No reference of step {step} can be evaluated, and {estimator} would count all of its responses as "
                 "wrong: leave such prompts out, `dph audit` lists them."
             )
         else:
@@ -307,7 +307,7 @@ class RolloutLedger:
         return {"dph/failed_validation_rollouts": failed} | found
 
     def dump_columns(self, infos: dict[str, list], dump_path: str) -> dict[str, list]:
-        """The columns of a dump of generations; the dump of a validation also has those that `dph compare` needs."""
+        """The columns of a dump of generations; a validation's dump also has those that `dph compare` needs."""
         if not self._validated or dump_path != self.config.trainer.validation_data_dir:
             return infos
         described, self._validated = self._validated, {}
@@ -317,7 +317,7 @@ class RolloutLedger:
 def describe(batch: KVBatchMeta) -> dict[str, Described]:
     """By key, what verl's dump of a validation lacks and `dph compare` reads (rl/evaluation/validation_samples.py).
 
-    To be called before verl takes the responses out of TransferQueue.
+    Call it before verl takes the responses out of TransferQueue.
     """
     fields = ["id", "data_source", "responses"]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
@@ -347,7 +347,7 @@ def _lone(there: Counter[str], n: int) -> set[str]:
 
 
 def scored(batch: KVBatchMeta) -> list[Scored]:
-    """A step's samples in their order; to be called before verl adds padding rows."""
+    """A step's samples in order. Call it before verl adds padding rows."""
     last = {key.rsplit("_", 1)[0]: key for key in sorted(batch.keys, key=_place)}
     keys, fields = list(last.values()), ["data_source", "rm_scores", "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
@@ -378,7 +378,7 @@ def _place(key: str) -> tuple[str, int, int]:
 
 
 def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
-    """The replay buffer's look at TransferQueue; its duration decides when the next look is.
+    """The replay buffer's look at TransferQueue, whose duration decides when the next look is.
 
     Args:
         longest: seconds between two looks, verl's interval.
@@ -390,7 +390,7 @@ def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
 
 
 def _select_in_order(select: Callable, partition_id: str, prompts: set[str], batch_size: int) -> tuple:
-    """The replay buffer's selection of the oldest prompts, which within a step takes them in the order of the data.
+    """The replay buffer's selection of the oldest prompts, in the order of the data within a step.
 
     verl takes them in the order of a set of strings, which differs between processes.
     """
