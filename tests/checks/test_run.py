@@ -25,7 +25,7 @@ from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.config.program import CONFIG_DIR, run_main
 from verl.dph.divergence import topk_logprobs
-from verl.dph.divergence.eta_schedule import CoefficientControl
+from verl.dph.divergence.eta_schedule import EtaControl
 from verl.dph.pef.store import Row, Store
 from verl.dph.training.config import DPHActorConfig
 
@@ -42,7 +42,7 @@ def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
     actor = pickle.loads(pickle.dumps(omega_conf_to_dataclass(composed.actor_rollout_ref.actor)))
     assert isinstance(actor, DPHActorConfig) and isinstance(actor, FSDPActorConfig)
     assert (actor.sft_loss_mode, actor.sft_log_ratio_max, actor.ppo_max_token_len_per_gpu) == ("none", 1.0, None)
-    assert actor.sft_loss_control == CoefficientControl(gain=0.3)
+    assert actor.sft_loss_control == EtaControl(gain=0.3)
     with pytest.raises(FrozenInstanceError):
         actor.sft_loss_control.gain = 0.1
 

@@ -8,14 +8,14 @@ from verl.workers.config import FSDPActorConfig
 
 from rl.configuration.setting import dataclass_fields
 from rl.configuration.training import ACTOR, REHEARSAL
-from verl.dph.divergence.eta_schedule import CoefficientControl
+from verl.dph.divergence.eta_schedule import EtaControl
 from verl.dph.divergence.loss_modes import forms_of
 
 _Settings: Any = make_dataclass(
     "_Settings",
     [
         *dataclass_fields(REHEARSAL, ACTOR),
-        ("sft_loss_control", CoefficientControl, field(default_factory=CoefficientControl)),
+        ("sft_loss_control", EtaControl, field(default_factory=EtaControl)),
     ],
     bases=(FSDPActorConfig,),
 )

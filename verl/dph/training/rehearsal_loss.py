@@ -22,7 +22,7 @@ from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
 # Non-tensor settings of a batch: eta of the step, and the part of the loss to return (None: the whole).
-COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
+ETA, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
 
 # Counts of the log-ratio over the D_pef tokens of a micro-batch, which `update_metrics` turns into quantiles.
@@ -80,7 +80,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     loss, metrics = config.policy_loss_coeff * loss, _token_means(metrics, rows_share)
 
     log_probs = no_padding_2_padding(model_output["log_probs"], data).float()  # (B, T)
-    eta = tu.get_non_tensor_data(data, COEFFICIENT, default=config.sft_loss_coeff)
+    eta = tu.get_non_tensor_data(data, ETA, default=config.sft_loss_coeff)
     rehearsal = 0.0 * log_probs.sum()
     if terms.exp:
         divergence_sum, found = _policy_form(terms.exp, log_probs, data, config)
