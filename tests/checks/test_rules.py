@@ -187,7 +187,7 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
         ("cpu", "hf", "fp32", 2003, False),  # every bucket takes one tensor at least
     ],
 )
-def test_an_embedding_that_fills_no_bucket_on_its_way_to_vllm(run, tmp_path, device, rollout, dtype, bucket, rejected):
+def test_an_embedding_that_does_not_fit_into_vllms_bucket(run, tmp_path, device, rollout, dtype, bucket, rejected):
     """The logits of Llama-3.1-8B are 128,256 x 4,096 x 4 bytes = 2,004 MiB."""
     size = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096}
     (tmp_path / "config.json").write_text(json.dumps(size))

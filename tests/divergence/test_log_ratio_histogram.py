@@ -17,7 +17,7 @@ def test_quantiles_of_parts_are_those_of_the_whole(scale, device):
         assert found[name] == pytest.approx(exact, rel=0.06, abs=max(0.05 * scale, 0.004))
 
 
-def test_values_beyond_the_edges_are_counted_and_nothing_has_no_quantiles(device):
+def test_values_beyond_the_edges_are_counted_and_an_empty_histogram_has_no_quantiles(device):
     counts = histogram(torch.tensor([-500.0, 500.0, 0.0], device=device))
     assert counts.sum() == 3 and counts[0] == counts[-1] == 1
     assert quantiles(counts)["p99"] <= 50

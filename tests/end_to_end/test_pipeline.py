@@ -92,7 +92,7 @@ def test_reference_log_probs_are_the_base_models(stored):
         assert (row.rest_log_prob.float() - rest).abs()[rest > -5].max() < 0.01
 
 
-def test_the_same_samples_make_the_same_store_in_bf16_but_for_its_rounding(stored, stored_in_bf16):
+def test_the_same_samples_make_the_same_store_in_bf16_except_for_rounding(stored, stored_in_bf16):
     exact, half = Store.load(str(stored.data / "pef.pt")), Store.load(str(stored_in_bf16))
     assert (exact.meta["engine_dtype"], half.meta["engine_dtype"]) == ("float32", "bfloat16")
     assert half.fingerprint() == exact.fingerprint()

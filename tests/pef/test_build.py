@@ -299,7 +299,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
         ('{"response": "x", "id": "3"}', "id is '3'"),
     ],
 )
-def test_a_row_that_is_no_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):
+def test_a_row_that_is_not_a_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):
     (tmp_path / "given.jsonl").write_text(line + "\n")
     with pytest.raises(UserError, match=sentence):
         prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)

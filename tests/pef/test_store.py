@@ -164,7 +164,7 @@ def cut_short(path):
     ],
     ids=["cut short", "pickled object", "no dict", "other version", "missing"],
 )
-def test_what_is_no_store_is_rejected_in_a_sentence(tmp_path, write):
+def test_a_file_that_is_not_a_store_is_rejected_in_a_sentence(tmp_path, write):
     path = str(tmp_path / "store.pt")
     write(path)
     with pytest.raises(UserError, match="store.pt.*get_correct_data_tensor.sh"):

@@ -137,7 +137,7 @@ def test_requests_follow_the_settings(tmp_path, run, prompts, seeded_engine, sam
         ({"token_ids": [], "stop_reason": "aborted"}, RuntimeError, "aborted sample"),
     ],
 )
-def test_an_output_that_is_no_sample_is_not_recorded(tmp_path, run, seeded_engine, output, error, sentence):
+def test_an_output_that_is_not_a_sample_is_not_recorded(tmp_path, run, seeded_engine, output, error, sentence):
     class FaultyEngine(seeded_engine):
         async def generate(self, *arguments, **keywords):
             return TokenOutput(**output)

@@ -30,7 +30,7 @@ def test_no_verl(launcher, files, arguments):
     assert f"{launcher.folder}/recorder has no verl: activate the environment (make install, " in line
 
 
-def test_a_checkout_s_own_verl_folder_is_no_verl(launcher, files):
+def test_a_checkouts_own_verl_folder_is_not_taken_for_verl(launcher, files):
     """A Python without its packages, and one that does not exist."""
     (launcher.folder / "verl").mkdir()
     bare = launcher.folder / "bare"

@@ -519,7 +519,7 @@ def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
     assert not found["tail"][f"metric.{REMOVED_WEIGHT}"].any()
 
 
-def test_the_share_that_the_bound_removes_is_that_of_the_steps_sums():
+def test_the_share_that_the_bound_removes_is_computed_from_the_steps_sums():
     for unbounded, share in ([4.0, 1.0], 0.4), ([0.0, 0.0], 0.0):
         removed = [min(weight, 1.0) for weight in unbounded]
         found = update_metrics({UNBOUNDED_WEIGHT: unbounded, REMOVED_WEIGHT: removed, "mfu": [0.1]})
@@ -536,7 +536,7 @@ def test_every_epoch_visits_the_same_rows(found):
     assert twice["metric.dph/tokens"].tolist() == once["metric.dph/tokens"].tolist() * 2
 
 
-def test_gradient_of_an_adapter_is_that_of_its_layer(found):
+def test_gradient_of_an_adapter_follows_from_its_layers_gradient(found):
     """A layer is W + alpha / r B A, and B is 0 at the start: the gradient of B is alpha / r times W's
     gradient times A's transpose."""
     lora, whole = found["lora"], found["joint"]

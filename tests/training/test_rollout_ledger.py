@@ -146,7 +146,7 @@ def groups_of_3(trainer):
     return trainer
 
 
-def test_a_group_of_which_one_rollout_is_left_is_masked(groups_of_3):
+def test_a_group_with_one_rollout_left_is_masked(groups_of_3):
     """It has no baseline: verl would take its reward for its advantage."""
     for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
         groups_of_3.queue.add(prompt, n=3, failed=failed)
@@ -155,7 +155,7 @@ def test_a_group_of_which_one_rollout_is_left_is_masked(groups_of_3):
     assert "c_2_0" not in groups_of_3.queue.items
 
 
-def test_groups_without_a_judgement_are_masked_and_no_failures(groups_of_3):
+def test_groups_without_a_judgement_are_masked_and_are_not_failures(groups_of_3):
     for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
         groups_of_3.queue.add(prompt, n=3, failed=failed)
     groups_of_3.queue.unjudged = {"b"}
@@ -182,20 +182,20 @@ def test_a_critic_does_not_learn_that_unjudged_responses_are_wrong(groups_of_3):
     for prompt in "abc":
         groups_of_3.queue.add(prompt, n=3)
     groups_of_3.queue.unjudged = set("abc")
-    with pytest.raises(UserError, match="No reference of step 1 can be evaluated, and gae would take every response"):
+    with pytest.raises(UserError, match="evaluated, and gae would count all of its responses"):
         step(groups_of_3)
 
 
 @pytest.mark.parametrize(
     ("unjudged", "graded", "sentence"),
     [
-        ("abc", {}, "No reference of step 1 can be evaluated, and w_reinforce would take every response"),
+        ("abc", {}, "No reference of step 1 can be evaluated, and w_reinforce would count all of its responses"),
         ("", {"score": 0.75, "acc": 1}, "A correct response has a reward of 0.75, and algorithm.adv_estimator="),
         ("", {"score": 0.8, "acc": 0}, None),
         ("", {"score": 1.0, "acc": 1}, None),
     ],
 )
-def test_w_reinforce_takes_no_response_for_wrong_that_is_not(groups_of_3, unjudged, graded, sentence):
+def test_w_reinforce_never_counts_a_correct_or_unjudged_response_as_wrong(groups_of_3, unjudged, graded, sentence):
     groups_of_3.config.algorithm.adv_estimator = "w_reinforce"
     for prompt in "abc":
         groups_of_3.queue.add(prompt, n=3)
@@ -236,7 +236,7 @@ def test_a_step_without_a_group_ends_the_run_whatever_is_allowed(groups_of_3, fa
         step(groups_of_3)
 
 
-def test_stale_groups_are_no_failures(trainer):
+def test_stale_groups_are_not_failures(trainer):
     trainer.global_steps = 5
     for prompt in ("a", "b"):
         trainer.queue.add(prompt, step=1)

@@ -114,7 +114,7 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])
-def test_a_file_that_is_no_record_is_named(tmp_path, content):
+def test_a_file_that_is_not_a_record_is_named(tmp_path, content):
     (tmp_path / "dph_run.json").write_text(content)
     with pytest.raises(UserError, match="dph_run.json is not of the format dph-run/1: delete it"):
         RunRecord.load(tmp_path)
