@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -219,13 +218,9 @@ def test_too_few_rows_are_rejected_with_their_counts(run_config):
     )
 
 
-def test_a_disk_that_is_full_is_one_sentence_and_leaves_the_old_file(tmp_path):
-    path, before = str(tmp_path / "store.pt"), resource.getrlimit(resource.RLIMIT_FSIZE)
+def test_a_disk_that_is_full_is_one_sentence_and_leaves_the_old_file(tmp_path, full_disk):
+    path = str(tmp_path / "store.pt")
     Store(META, []).save(path)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        with pytest.raises(UserError, match=r"store.pt cannot be written \(.*\): make room and re-run"):
-            Store(META, rows()).save(path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with full_disk(100), pytest.raises(UserError, match=r"store.pt cannot be written \(.*\): make room and re-run"):
+        Store(META, rows()).save(path)
     assert len(Store.load(path)) == 0 and os.listdir(tmp_path) == ["store.pt"]
