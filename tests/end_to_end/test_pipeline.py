@@ -20,6 +20,7 @@ from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
 from rl.demo.experiment import scorer_config
 from tests.end_to_end.conftest import WRITES, newest_checkpoint
+from tests.tiny_run import metrics_of
 from verl.dph.pef.store import Store
 from verl.dph.pef.verify import Tolerance
 
@@ -33,8 +34,7 @@ def ids_of(parquet) -> list[int]:
 
 
 def steps_of(run) -> list[tuple[int, dict]]:
-    lines = [line for part in sorted((run / "metrics").glob("*.jsonl")) for line in part.read_text().splitlines()]
-    return [(entry["step"], entry["data"]) for entry in map(json.loads, lines)]
+    return list(metrics_of(run / "metrics").items())
 
 
 def test_presampling_holds_every_sample_of_every_prompt(presampled):

@@ -22,7 +22,7 @@ class Queue:
     def __init__(self):
         self.items: dict[str, dict] = {}
         self.unjudged: set[str] = set()  # prompts whose reference cannot be evaluated
-        self.graded: dict = {}  # what is known beside it of every response
+        self.graded: dict = {}  # what else the reward function returns for every response
         self.verdicts: dict[str, tuple[float, ...]] = {}  # of a prompt's responses; 0 without
 
     def add(self, prompt: str, *, n: int = N, failed: int = 0, step: int = 1) -> None:
@@ -50,7 +50,7 @@ class Queue:
 
 
 class Trainer:
-    """Of the trainer, what makes the replay buffer and samples a step from it."""
+    """The part of the trainer that makes the replay buffer and samples a step from it."""
 
     def __init__(self, config, queue):
         self.config, self.queue, self.global_steps, self.refilled = config, queue, 1, 0
