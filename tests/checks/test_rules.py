@@ -90,7 +90,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (
             {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
-            "success_cap=0.6 counts the correct responses of a group, and rollout.n=1 makes none: use 2 or more",
+            "success_cap=0.6 counts the correct responses of a group, but rollout.n=1 makes none: use 2 or more",
         ),
         (
             FILTERED | {"algorithm.success_cap": 0.6, "trainer.v1.sampler.custom_sampler.path": "mine.py"},

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 STEPS, SAMPLES_PER_PROMPT, SAMPLES, MINI_BATCH, VALIDATED = 2, 4, 16, 8, 4
 
 # The real scorer grades the responses (a random model gives no answer), and each that can be judged is worth 1: a 0
-# could only come from a failure or a broken reference. About a quarter cannot be scored: those to one validation prompt,
+# could only come from a failure or a broken reference. About a quarter cannot be scored: all of one validation prompt,
 # and others by their first word.
 REWARD = """
 from verl.dph.reward import score

@@ -222,7 +222,7 @@ def test_the_order_of_another_store_is_not_continued(run):
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):
     save_checkpoint(run, ranks=2)
-    assert "was written by 2 ranks and can be loaded by as many only, and this run has 1" in run.rejection()
+    assert "was written by 2 ranks and only as many can load it, but this run has 1" in run.rejection()
     run.prepare({"trainer.n_gpus_per_node": 2})
 
 

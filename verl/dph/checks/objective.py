@@ -159,7 +159,7 @@ def _success_cap(config: DictConfig) -> Iterator[str]:
     if algorithm.success_cap is None:
         return
     if n < 2:
-        yield f"{cap} counts the correct responses of a group, and rollout.n={n} makes none: use 2 or more, or null."
+        yield f"{cap} counts the correct responses of a group, but rollout.n={n} makes none: use 2 or more, or null."
     if algorithm.adv_estimator == "gae":
         yield (
             f"{cap} sets the advantages of whole groups to 0, and algorithm.adv_estimator=gae has a critic instead of "

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient | HFServer]":
     """Start Ray if none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
 
-    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, end with the block, and so does a Ray
-    that was started here. A single hf replica on a CPU runs in this process, without Ray.
+    The replicas are data-parallel over trainer.nnodes x trainer.n_gpus_per_node. They and a Ray that was started here
+    end with the block. A single hf replica on a CPU runs in this process, without Ray.
 
     Args:
         config: verl's trainer settings that check_rollout accepted, with rollout.nnodes above 0.

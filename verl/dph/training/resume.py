@@ -103,7 +103,8 @@ def check(config: DictConfig, folder: Path) -> None:
     manifest = read_manifest(folder)
     if manifest is None:
         logger.warning(
-            "%s is missing: whether the checkpoint was trained with this run's settings is not known", folder / MANIFEST
+            "%s is missing, so whether the checkpoint was trained with this run's settings is unknown",
+            folder / MANIFEST,
         )
         return
     changes = [*_other_files(config, manifest), *_other_settings(config, manifest["settings"])]
@@ -128,7 +129,7 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
     if sizes and ranks not in sizes:
         written = " or ".join(map(str, sorted(sizes)))
         raise UserError(
-            f"{folder} was written by {written} ranks and can be loaded by as many only, and this run has {ranks} "
+            f"{folder} was written by {written} ranks and only as many can load it, but this run has {ranks} "
             f"(trainer.nnodes x trainer.n_gpus_per_node): use {written} (GPUS_PER_NODE in the scripts), or start "
             "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
         )

@@ -148,7 +148,7 @@ class RunRecord:
                 f"best {self.validations[highest]:.4g} (step {highest})."
             )
             if highest not in (best, 0):
-                there = "there is none" if best is None else f"the best that is there is step {best}"
+                there = "no step has one" if best is None else f"the best step that has one is {best}"
                 lines.append(
                     f"Step {highest} has no checkpoint (trainer.save_freq={config.trainer.save_freq}, "
                     f"max_actor_ckpt_to_keep={config.trainer.max_actor_ckpt_to_keep}); {there}."
