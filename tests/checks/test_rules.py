@@ -53,7 +53,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "attn_implementation=sdpa every rank would see its own piece of a sequence only",
         ),
         ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
-        ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which goes by lora_rank"),
+        ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
         ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),
         (
             LORA | {f"{ACTOR}checkpoint.save_contents": ["model", "hf_model"]},

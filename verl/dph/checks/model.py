@@ -88,7 +88,7 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
 
 
 def text_only(config: DictConfig) -> Iterator[str]:
-    """D_pef rows, and D_exp rows beside them, are sent to the actor as token ids alone."""
+    """The actor gets D_pef rows, and D_exp rows in a batch with them, as token ids alone."""
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
     if not (actor.generate_sft or has_divergence(config)):
         return
@@ -123,7 +123,7 @@ def lora(config: DictConfig) -> Iterator[str]:
         for name, value in (("lora.rank", model.lora.rank), ("lora_adapter_path", model.lora_adapter_path)):
             if value:
                 yield (
-                    f"{prefix}.{name}={value} makes no adapter with FSDP, which goes by lora_rank: set "
+                    f"{prefix}.{name}={value} makes no adapter with FSDP, which reads lora_rank: set "
                     f"{prefix}.lora_rank."
                 )
         return

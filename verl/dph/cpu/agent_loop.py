@@ -60,7 +60,7 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
         agent_loop_tq.list_of_dict_to_tensordict = lambda rows: rows
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """As verl's, with the requests of all samples of `batch` to hf servers in one burst."""
+        """verl's, with the requests of all samples of `batch` to hf servers in one burst."""
         token = _burst.set(self._burst_of(batch))
         try:
             await super().generate_sequences(batch)
@@ -120,7 +120,7 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
         self._validated: dict[int, int] = {}  # {the last step that validated: prompts so far}
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """As verl's; for hf servers every prompt gets a seed from the run's seed and its name."""
+        """verl's; for hf servers every prompt gets a seed from the run's seed and its name."""
         if isinstance(self.llm_client, BurstClient) and SEED not in prompts:
             seed = self.config.actor_rollout_ref.rollout.seed
             prompts[SEED] = torch.tensor([seed_of(seed, *name) for name in self._names(prompts)])

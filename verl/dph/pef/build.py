@@ -132,7 +132,7 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
 
 
 def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
-    """The store, if it exists and is complete. One of refinement samples must hold exactly the prompts of `correct`.
+    """The store, if it exists and is complete: one of refinement samples, if it holds exactly the prompts of `correct`.
 
     Raises:
         UserError: its rows come from another source.

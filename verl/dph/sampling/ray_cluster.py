@@ -9,7 +9,7 @@ from verl.utils.device import get_resource_name
 _HEAD = "DPH_HEAD"
 # Resources that each node's own `ray start` defines: ray.init rejects them when it joins.
 _RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
-# Of the resource that Ray names after each node; the node has 1 of it.
+# How much to ask of the resource that Ray names after a node; the node has 1 of it.
 _A_LITTLE = 0.001
 # Variables of the driver for processes on other nodes, which inherit the environment of their node's Ray.
 _ENVIRONMENT_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH", "VERL_PLATFORM")

@@ -162,7 +162,7 @@ def check_platform(config: DictConfig) -> None:
 
 
 def _start_ray(config: DictConfig) -> None:
-    """As verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
+    """Start Ray as verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
     join_running(config)
     settings = config.ray_kwargs.get("ray_init", {})
     runtime_env = OmegaConf.merge(get_ppo_ray_runtime_env(config), settings.get("runtime_env", {}))

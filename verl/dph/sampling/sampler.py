@@ -101,7 +101,7 @@ async def sample(
         tokenizer: decodes prompts and responses.
         prompts: each within the engine's length; read once, as they are needed.
         stop_ids: the model's end tokens; a response that does not end in one was truncated.
-        max_in_flight: requests to the engine at a time; as many responses may wait for their score.
+        max_in_flight: requests to the engine at a time, and responses that may wait for their score.
 
     Returns:
         What was generated now; samples that the file held already do not count.

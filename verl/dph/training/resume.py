@@ -122,7 +122,7 @@ def check(config: DictConfig, folder: Path) -> None:
 
 
 def _check_ranks(config: DictConfig, folder: Path) -> None:
-    """verl's checkpoints hold a file of weights per rank, which only as many ranks can load."""
+    """verl's checkpoints hold a file of weights per rank, and only the same number of ranks can load them."""
     ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
     names = (re.match(r"model_world_size_(\d+)_rank_", file.name) for file in (folder / "actor").glob("model_*.pt"))
     sizes = {int(name[1]) for name in names if name}

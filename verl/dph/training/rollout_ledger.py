@@ -75,7 +75,7 @@ class RolloutLedger:
         self._prompts_named: dict[int, int] = {}  # {the last step that fetched prompts: prompts so far}
         self._failed: Counter[int] = Counter()  # by training step
         self._validated: dict[str, Described] = {}  # what verl's dump of the validation under way lacks
-        # Of the step, which has several mini-batches in separate_async:
+        # Of the current step, which has several mini-batches in separate_async:
         self._scored: list[Scored] = []  # what is trained on
         self._reward_infos: list[dict] = []  # also of masked rollouts
         self._unjudged = 0
@@ -88,7 +88,7 @@ class RolloutLedger:
         """Name prompts by the step and their number in it instead of at random.
 
         The names order a batch and seed its samples (verl/dph/cpu/agent_loop.py). A resumed run gives the same names,
-        which differ from those of prompts in its checkpoint.
+        and never one of the prompts in its checkpoint.
         """
         first = self._prompts_named.get(step, 0)
         self._prompts_named = {step: first + len(batch)}

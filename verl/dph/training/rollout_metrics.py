@@ -21,7 +21,7 @@ def response_of(data_source: str, score: float, info: Mapping[str, Any]) -> Resp
 
     Args:
         score: the row's reward, which a reward manager may have shaped.
-        info: what the reward function returned beside it.
+        info: what else the reward function returned.
     """
     accuracy, pred = info.get("acc"), info.get("pred")
     try:

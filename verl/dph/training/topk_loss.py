@@ -16,7 +16,7 @@ from verl.utils.ulysses import get_ulysses_sequence_parallel_rank, get_ulysses_s
 from verl.dph.divergence import f_divergences, topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 
-# What the engine passes from the forward pass to the loss beside log_probs, per token; 0 except for D_pef tokens.
+# What the engine passes from the forward pass to the loss besides log_probs, per token; 0 except for D_pef tokens.
 DIVERGENCE, KL = "pef_divergence", "pef_kl"
 
 
