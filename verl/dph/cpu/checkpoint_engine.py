@@ -82,9 +82,6 @@ class GlooCheckpointEngine(CheckpointEngine):
         Args:
             weights: (name, tensor) pairs. Getting one is a collective of all ranks, so every rank runs through all.
             global_steps: not used; verl tells the receivers the version itself.
-
-        Returns:
-            no metrics.
         """
         stream = ensure_async_iterator(weights)
         if self._rank == _NOT_IN_GROUP:

@@ -30,8 +30,7 @@ def quantiles(counts: torch.Tensor) -> dict[str, float]:
     found = {}
     for name, share in QUANTILES.items():
         wanted = share * total
-        i = min(int(torch.searchsorted(cumulative, torch.tensor(wanted, dtype=torch.float64))), _BINS)
-        i = max(i, 1)
+        i = int(torch.searchsorted(cumulative, torch.tensor(wanted, dtype=torch.float64)).clamp(1, _BINS))
         inside = (wanted - cumulative[i - 1]) / (cumulative[i] - cumulative[i - 1])
         found[name] = float(EDGES[i - 1] + inside * (EDGES[i] - EDGES[i - 1]))
     return found

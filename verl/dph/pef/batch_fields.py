@@ -14,7 +14,6 @@ PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_ref_log_probs", "pef_num_tokens"
 PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"
 PEF_REST_LOG_PROBS = "pef_rest_log_probs"
 
-# The field of store.Row for each of these.
 ROW_FIELD_OF = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
 
 

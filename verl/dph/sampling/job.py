@@ -202,7 +202,6 @@ async def draw_samples(
     """Sample the prompts of `files` with a running engine, such as a trainer's.
 
     Args:
-        config: verl's trainer settings (see prepare).
         client: verl's LLMServerClient.
         output: F.jsonl; resumed if unfinished.
 
