@@ -139,7 +139,7 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
 
 
 def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):
-    """Also where it holds just the prompts of this run, and would pass for this run's finished store."""
+    """Even if it holds exactly the prompts of this run, and so looks like this run's finished store."""
     build.write_store(trainer())
     other = shutil.copytree(model_folder, tmp_path / "other")
     weights = {name: weight * 2 for name, weight in load_file(other / "model.safetensors").items()}

@@ -72,7 +72,7 @@ def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes
 
 
 def test_every_setting_that_is_not_named_must_match(run):
-    """Also those that no list of ours has ever named: verl's rewards, distillation, samplers, agent loops."""
+    """Even settings that no list of ours has named: verl's rewards, distillation, samplers, agent loops."""
     config = run.prepare({"trainer.resume_mode": "disable"})
     before: dict = {}
     keys = {key for key, _ in flat(OmegaConf.to_container(config, resolve=True))}
@@ -165,7 +165,7 @@ def test_model_and_prompts_are_compared_by_content(run, tmp_path):
 
 
 def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplog):
-    """It has no manifest, its order does not name the store, and settings have come since."""
+    """It has no manifest, its order does not name the store, and it lacks newer settings."""
     folder = save_checkpoint(run)
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["settings"]["actor_rollout_ref"]["actor"]["sft_loss_mode"]

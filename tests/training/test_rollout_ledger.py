@@ -147,7 +147,7 @@ def groups_of_3(trainer):
 
 
 def test_a_group_with_one_rollout_left_is_masked(groups_of_3):
-    """It has no baseline: verl would take its reward for its advantage."""
+    """It has no baseline: verl would use its reward as its advantage."""
     for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
         groups_of_3.queue.add(prompt, n=3, failed=failed)
     result = step(groups_of_3)
@@ -267,7 +267,7 @@ def test_the_next_look_waits_in_proportion_to_the_last(trainer, monkeypatch):
 
 
 def test_separate_async_keeps_verls_interval(trainer):
-    """Its adaptive threshold takes a wait longer than the interval for an idle trainer."""
+    """Its adaptive threshold counts a wait that is longer than the interval as an idle trainer."""
     trainer.build_replay_buffer("separate_async", own_interval=False)
     buffer = trainer.replay_buffer
     buffer.get_sampleable_count(1, "train")
