@@ -27,7 +27,7 @@ def write_parquet(path: Path, *rows: dict) -> Path:
 
 
 def metadata_of(data: Path, **changes) -> SampleMetadata:
-    """Of N samples of each row of a parquet."""
+    """The metadata of N samples of each row of a parquet."""
     values = {
         "model": "/models/base",
         "model_hash": "mh",

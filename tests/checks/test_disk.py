@@ -39,7 +39,7 @@ def test_other_errors_stay(tmp_path):
         raise RuntimeError("shape mismatch")
 
 
-def test_a_run_without_room_does_not_start(run, monkeypatch):
+def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     """20,640 parameters x 12 bytes."""
     free = 200_000
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage_with(free))

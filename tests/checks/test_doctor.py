@@ -47,7 +47,7 @@ def test_a_run_that_can_start(doctor):
         *("settings", "batch", "files", "model"),
         *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "store", "scorer", "verl's checks"),
     ]
-    of_machine = {"shared memory", "open files", "Ray's disk"}  # a small container may have a word to say there
+    of_machine = {"shared memory", "open files", "Ray's disk"}  # which a small container may lack
     assert {line.split()[0] for name, line in lines.items() if name not in of_machine} <= {"ok", "skipped"}
     assert lines["driver"] == lines["GPUs"] == "skipped  device=cpu"
     assert "gloo sums over 2 processes" in lines["ranks"]
@@ -71,7 +71,7 @@ def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
     assert checks["plugin"]["advice"] == "unset it, or add dph to it."
     assert checks["ranks"]["status"] == "skipped"
     assert checks["attention"]["found"].startswith("sdpa, because flash-attn is not installed")
-    # It was the last word of each check, not a traceback, that was printed.
+    # Each check printed a finding, not a traceback.
     assert not any("Traceback" in check["found"] or "itself failed" in check["found"] for check in checks.values())
 
 
@@ -86,7 +86,7 @@ def test_arguments_that_the_script_rejects(doctor):
 
 
 def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
-    """Nothing can be looked into, and each line says so once."""
+    """Nothing can be checked, and each line says so once."""
     fake = tmp_path / "python"
     fake.write_text(
         "#!/bin/sh\necho \"$@\" >> $0.calls; echo 'error while loading shared libraries: libpython' >&2; exit 127\n"
@@ -103,7 +103,7 @@ def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
 
 
 def test_an_environment_without_packages(variables, tmp_path):
-    """A line each, no traceback: not even what the doctor itself imports for a run is there."""
+    """A line per check and no traceback, although the doctor's own imports are missing too."""
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
@@ -132,7 +132,7 @@ def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):
 def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_database(
     look, run_files, scorer_class, tmp_path
 ):
-    """All are named in one run; that the disk is full says shutil in the process that checks it."""
+    """All are named in one run; shutil.disk_usage is replaced in the process that checks the disk."""
     (tmp_path / "sitecustomize.py").write_text(
         "import collections, shutil\n"
         "usage = collections.namedtuple('usage', 'total used free')\n"

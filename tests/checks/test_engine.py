@@ -37,7 +37,7 @@ def test_every_size_on_every_number_of_gpus(llama_sql, model, gpus):
 
 
 def test_the_defaults_are_kept_where_they_fit(llama_sql):
-    """Also more expensive ones than needed: OmniSQL's on the paper's 32 GPUs."""
+    """Even defaults that cost more than needed: OmniSQL's on the paper's 32 GPUs."""
     omnisql = replace(llama_sql.on_gpus(32), engine=Engine("True", 0.7, 4, 20_096))
     shape = model_shape("OmniSQL-32B")
     assert fitting(omnisql, shape, A800, ALL) == omnisql

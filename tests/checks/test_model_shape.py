@@ -13,7 +13,7 @@ SMALL = dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, interme
 
 
 def count(config: dict) -> int:
-    """Of transformers' model, on the meta device, without biases and Qwen3's norms of heads; tied weights once."""
+    """transformers' model on the meta device, without biases and Qwen3's norms of heads; tied weights count once."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
     small = ("bias", "q_norm.weight", "k_norm.weight")

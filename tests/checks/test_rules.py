@@ -53,7 +53,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "attn_implementation=sdpa every rank would see its own piece of a sequence only",
         ),
         ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
-        ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which goes by lora_rank"),
+        ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
         ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),
         (
             LORA | {f"{ACTOR}checkpoint.save_contents": ["model", "hf_model"]},
@@ -90,7 +90,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (
             {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
-            "success_cap=0.6 counts the correct responses of a group, and rollout.n=1 makes none: use 2 or more",
+            "success_cap=0.6 counts the correct responses of a group, but rollout.n=1 makes none: use 2 or more",
         ),
         (
             FILTERED | {"algorithm.success_cap": 0.6, "trainer.v1.sampler.custom_sampler.path": "mine.py"},
@@ -187,7 +187,7 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
         ("cpu", "hf", "fp32", 2003, False),  # every bucket takes one tensor at least
     ],
 )
-def test_an_embedding_that_fills_no_bucket_on_its_way_to_vllm(run, tmp_path, device, rollout, dtype, bucket, rejected):
+def test_an_embedding_that_does_not_fit_into_vllms_bucket(run, tmp_path, device, rollout, dtype, bucket, rejected):
     """The logits of Llama-3.1-8B are 128,256 x 4,096 x 4 bytes = 2,004 MiB."""
     size = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096}
     (tmp_path / "config.json").write_text(json.dumps(size))

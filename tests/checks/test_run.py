@@ -1,6 +1,5 @@
 """What a program rejects before Ray starts: one sentence that names the setting, file or row, and exit code 2."""
 
-import math
 import os
 import pickle
 import re
@@ -25,7 +24,7 @@ from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.config.program import CONFIG_DIR, run_main
 from verl.dph.divergence import topk_logprobs
-from verl.dph.divergence.eta_schedule import CoefficientControl
+from verl.dph.divergence.eta_schedule import EtaControl
 from verl.dph.pef.store import Row, Store
 from verl.dph.training.config import DPHActorConfig
 
@@ -42,7 +41,7 @@ def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
     actor = pickle.loads(pickle.dumps(omega_conf_to_dataclass(composed.actor_rollout_ref.actor)))
     assert isinstance(actor, DPHActorConfig) and isinstance(actor, FSDPActorConfig)
     assert (actor.sft_loss_mode, actor.sft_log_ratio_max, actor.ppo_max_token_len_per_gpu) == ("none", 1.0, None)
-    assert actor.sft_loss_control == CoefficientControl(gain=0.3)
+    assert actor.sft_loss_control == EtaControl(gain=0.3)
     with pytest.raises(FrozenInstanceError):
         actor.sft_loss_control.gain = 0.1
 
@@ -57,16 +56,11 @@ def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
         (f"{ACTOR}sft_loss_mode", "jss", "sft_loss_mode='jss' is unknown: use one of none, forward, js, js_low_var"),
         (f"{ACTOR}generate_sft", "yes", "actor.generate_sft='yes' must be True or False"),
         ("data.sft_batch_size", 4.0, "data.sft_batch_size=4.0 must be a whole number, 1 or more"),
-        ("data.sft_batch_size", True, "data.sft_batch_size=True must be a whole number, 1 or more"),
         ("data.sft_seed", None, "data.sft_seed=None must be a whole number, 0 or more"),
         ("trainer.total_training_steps", 0, "trainer.total_training_steps=0 must be a whole number, 1 or more"),
         ("data.sft_pt", 3, "data.sft_pt=3 must be a path"),
         ("data.train_files", [1], "data.train_files=[1] must be a path or a list of paths"),
         (f"{ACTOR}sft_loss_coeff", -0.1, "sft_loss_coeff=-0.1 must be a number, 0 or more"),
-        (f"{ACTOR}sft_loss_coeff", "abc", "sft_loss_coeff='abc' must be a number"),
-        (f"{ACTOR}sft_loss_coeff", math.nan, "sft_loss_coeff=nan must be a number"),
-        (f"{ACTOR}sft_loss_coeff", math.inf, "sft_loss_coeff=inf must be a number"),
-        (f"{ACTOR}sft_loss_coeff", None, "sft_loss_coeff=None must be a number"),
         (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be a number above 0, or null"),
         (f"{ACTOR}sft_importance_max", 0.5, "sft_importance_max=0.5 must be a number, 1 or more"),
         (f"{ACTOR}alpha_coeff", 1.0, "alpha_coeff=1.0 must be a number above 0, below 1"),
@@ -89,11 +83,6 @@ def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
 )
 def test_a_wrong_value_is_named(run, setting, value, sentence):
     assert sentence in run.rejection({setting: value})
-
-
-def test_every_wrong_value_has_a_sentence_of_its_own(run):
-    first, second = run.rejection({f"{ACTOR}sft_loss_coeff": "abc", "data.sft_seed": "one"}).splitlines()
-    assert "actor.sft_loss_coeff='abc'" in first and "data.sft_seed='one'" in second
 
 
 # ------------------------------------------------------------------------------------------------- files and scorer
@@ -130,7 +119,6 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
         ),
         ({PROBE + "prompts": 4}, "data.parquet has no column base_correct, by which dph/newly_solved"),
         ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*scorer_server_without_ray.py"),
-        ({"data.sft_batch_size": 16}, "holds 8 rows, but data.sft_batch_size=16"),
         ({f"{ACTOR}sft_loss_estimator": "topk"}, "pef.pt holds no next-token distributions"),
         ({"actor_rollout_ref.rollout.temperature": 0.6}, "made with another temperature"),
     ],
@@ -191,19 +179,14 @@ ZOO = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
 
 
 @pytest.mark.parametrize(
-    ("first", "changes", "sentence"),
+    ("changes", "sentence"),
     [
-        (3, {"prompt": "no list"}, "data.parquet row 0: prompt"),
-        (0, {"reward_model": {"style": "rule", "ground_truth": {"db_id": "shop/shop.sqlite"}}}, "data.parquet row 3"),
-        (0, {"data_source": "poetry"}, "data.parquet row 3: There is no reward for data_source 'poetry'"),
-        (0, {"id": 0}, "id 0 .*also in"),
-        (0, {"reward_model": {"style": "rule", "ground_truth": ZOO}}, "data.parquet row 3: .*zoo/zoo.sqlite"),
+        ({"data_source": "poetry"}, "data.parquet row 3: There is no reward for data_source 'poetry'"),
+        ({"reward_model": {"style": "rule", "ground_truth": ZOO}}, "data.parquet row 3: .*zoo/zoo.sqlite"),
     ],
 )
-def test_a_row_that_cannot_be_trained_on_is_named(run, first, changes, sentence):
-    whole_column = {"prompt": changes["prompt"]} if "prompt" in changes else {}  # a parquet column has one type
-    rows = [dataset_row(i) | (changes if i == 3 else whole_column) for i in range(first, first + 8)]
-    pd.DataFrame(rows).to_parquet(run.data)
+def test_a_row_that_cannot_be_trained_on_is_named(run, changes, sentence):
+    pd.DataFrame([dataset_row(i) | (changes if i == 3 else {}) for i in range(8)]).to_parquet(run.data)
     assert re.search(sentence, run.rejection())
 
 

@@ -149,7 +149,7 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def scorer_config(shop_databases, tmp_path_factory) -> Path:
-    """Of a scorer on a small database, with one worker."""
+    """The configuration of a scorer on a small database, with one worker."""
     return write_scorer_config(tmp_path_factory.mktemp("scorer") / "sql.yaml", shop_databases)
 
 

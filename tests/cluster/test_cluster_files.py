@@ -32,7 +32,7 @@ def test_sbatch_asks_for_one_task_a_node():
 
 
 def test_sbatch_starts_the_script_on_every_node(tmp_path, settings):
-    """With an srun that prints its arguments."""
+    """srun is replaced by a program that prints its arguments."""
     srun = tmp_path / "srun"
     srun.write_text('#!/bin/sh\nprintf "%s\\n" "$RAY_AUTH_TOKEN" "$RAY_START_ARGS" "$PWD" "$@"\n')
     srun.chmod(0o755)

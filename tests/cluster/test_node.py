@@ -25,7 +25,7 @@ def test_every_device_may_be_of_several_nodes(device):
 
 
 def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
-    """It is restarted when it dies; a signal ends all of them, also what the command started and left."""
+    """A scorer that dies is restarted; a signal ends all processes, also what the command started and left."""
     command = ("bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
     # The configuration's own databases, /cache/, are not there.
     node = cluster.node(0, 1, *command, scorer_config="rl/scorer/sql.yaml", database_path=shop_databases)

@@ -24,7 +24,7 @@ STEPS = 8
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory) -> dict[str, str]:
-    """Of a tiny run on the demo's task, with a random model of the demo's shape."""
+    """The variables of a tiny run on the demo's task, with a random model of the demo's shape."""
     folder = tmp_path_factory.mktemp("cluster")
     make_task(folder / "task", TaskSettings(train=8, eval=1, sft=1))
     tokenizer = build_tokenizer()

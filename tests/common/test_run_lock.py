@@ -59,7 +59,7 @@ def test_a_second_run_waits_until_the_first_has_ended(tmp_path, holder, end):
 
 @pytest.mark.parametrize("owner", ["process 7 on elsewhere since 2026-01-02 03:04:05", ""])
 def test_a_run_on_another_host_is_dead_when_the_user_says_so(tmp_path, owner):
-    """Its flock may be unknown here; an empty file is one of a process that has not written it yet."""
+    """Its flock may be unknown here; an empty file belongs to a process that has not written it yet."""
     lock = tmp_path / ".lock"
     lock.write_text(owner)
     assert refusal(tmp_path) == (

@@ -114,7 +114,7 @@ def test_the_first_attention_that_is_there_is_taken_and_said(installed, on_gpus,
 
 
 def test_a_row_is_never_longer_than_a_micro_batch(installed, on_gpus):
-    """Also of the models whose limit is the actor's, by interpolation."""
+    """This also holds for the models that take the actor's limit by interpolation."""
     installed(flash_attn=WORKS)
     config = on_gpus(**{"data.max_prompt_length": 30_000})
     attention.complete(config)
@@ -159,7 +159,7 @@ def test_a_configured_attention_that_is_missing_is_named(installed, on_gpus, con
 
 
 def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
-    """Such as a store's log-probs without bfloat16's rounding: on a GPU the kernel would raise in the first forward."""
+    """A store without bfloat16's rounding needs float32: on a GPU the kernel would raise in the first forward pass."""
     installed(flash_attn=WORKS, kernels=FETCHES)
     config = on_gpus(**{FLOAT32: "fp32"})
     with caplog.at_level(logging.INFO):

@@ -68,7 +68,7 @@ def test_every_rollout_worker_gets_every_tensor_in_every_update(workers):
                 assert torch.equal(weight, WEIGHTS[name] * factor)
 
 
-def test_a_trainer_that_fails_is_no_end_of_the_weights(workers):
+def test_a_trainer_that_fails_is_an_error_for_its_receivers(workers):
     def weights_of(index):
         yield "matrix", WEIGHTS["matrix"]
         yield "half", WEIGHTS["half"]

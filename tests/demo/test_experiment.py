@@ -57,7 +57,7 @@ def test_every_program_runs_on_the_device_and_with_the_experiments_settings(devi
     assert {key: found.values[key] for key in expected} == expected
 
 
-def test_the_users_variables_reach_no_program(monkeypatch, tmp_path):
+def test_no_program_sees_the_users_variables(monkeypatch, tmp_path):
     monkeypatch.setenv("ROLLOUT_N", "3")
     monkeypatch.setenv("HTTP_PROXY", "http://proxy")
     experiment.ignore_variables()

@@ -25,7 +25,7 @@ def read(folder, name: str) -> list[dict]:
     return pq.read_table(folder / f"{name}.parquet").to_pylist()
 
 
-def test_rows_are_those_of_math_and_no_problem_occurs_twice(task):
+def test_rows_have_the_format_of_math_and_no_problem_occurs_twice(task):
     rows = {name: read(task, name) for name in SIZES}
     assert {name: len(of_file) for name, of_file in rows.items()} == SIZES
     for name, of_file in rows.items():
@@ -51,7 +51,7 @@ def test_training_never_sees_the_things_out_of_domain(task):
     assert scenes("test_out_of_domain") <= outside and scenes("sft") == inside | outside
 
 
-def test_a_seed_decides_every_byte_and_the_training_set_no_test(task, tmp_path):
+def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(task, tmp_path):
     for folder, settings in {"same": SMALL, "seed": replace(SMALL, seed=4), "larger": replace(SMALL, train=50)}.items():
         make_task(tmp_path / folder, settings)
     for name in SIZES:

@@ -144,7 +144,7 @@ Pipeline(Path({str(tmp_path)!r}), {{}}).run([Stage("a", "A", {forever!r}, second
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", '{"settings": {}}'])
-def test_a_file_that_is_no_mark_is_named(text, tmp_path):
+def test_a_file_that_is_not_a_mark_is_named(text, tmp_path):
     (tmp_path / "stages").mkdir()
     (tmp_path / "stages" / "a.json").write_text(text)
     with pytest.raises(UserError, match="a.json is not the mark of a stage: delete it"):

@@ -85,7 +85,7 @@ def test_databases_are_whole_sqlite_files(small_task, databases):
             assert connection.execute(f"SELECT COUNT(*) FROM {table.name}").fetchone() == (rows,)
 
 
-def test_a_seed_decides_every_byte_and_the_training_set_no_test(tmp_path):
+def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(tmp_path):
     settings = {"one": TINY, "same": TINY, "seed": replace(TINY, seed=4), "larger": replace(TINY, train=9)}
     for folder, of_folder in settings.items():
         make_task(tmp_path / folder, of_folder)

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from rl.common.errors import UserError
 from rl.configuration.training import Eta
-from verl.dph.divergence.eta_schedule import WITH_WARMUP, Coefficient, CoefficientControl
+from verl.dph.divergence.eta_schedule import WITH_WARMUP, EtaControl, EtaSchedule
 
 
-def made(eta=0.2, total_steps=100, **control) -> Coefficient:
-    coefficient = Coefficient(CoefficientControl(**control), eta)
-    coefficient.span(total_steps)
-    return coefficient
+def made(eta=0.2, total_steps=100, **control) -> EtaSchedule:
+    schedule = EtaSchedule(EtaControl(**control), eta)
+    schedule.span(total_steps)
+    return schedule
 
 
-def held_at(target_kl, eta=0.2, **control) -> Coefficient:
+def held_at(target_kl, eta=0.2, **control) -> EtaSchedule:
     return made(eta, type="target_kl", target_kl=target_kl, **control)
 
 
@@ -35,25 +35,25 @@ SCHEDULES = [
 
 
 def test_every_type_of_the_setting_is_computed_by_hand_here():
-    types = {coefficient.control.type for coefficient, _ in SCHEDULES} | {held_at(0.1).control.type}
+    types = {schedule.control.type for schedule, _ in SCHEDULES} | {held_at(0.1).control.type}
     assert types == set(get_args(Eta.__annotations__["type"]))
 
 
 @pytest.mark.parametrize("kind", get_args(Eta.__annotations__["type"]))
 def test_only_the_types_with_a_warm_up_begin_below_eta(kind):
-    coefficient = made(1.0, total_steps=10, type=kind, warmup_steps=4, target_kl=0.1)
-    assert coefficient.value(1) == (0.25 if kind in WITH_WARMUP else 1)
+    schedule = made(1.0, total_steps=10, type=kind, warmup_steps=4, target_kl=0.1)
+    assert schedule.value(1) == (0.25 if kind in WITH_WARMUP else 1)
 
 
-@pytest.mark.parametrize(("coefficient", "expected"), SCHEDULES)
-def test_schedules_by_hand(coefficient, expected):
-    coefficient.observe(7.0)  # no schedule follows the KL
-    assert [coefficient.value(step) for step in range(1, len(expected) + 1)] == pytest.approx(expected, abs=1e-7)
+@pytest.mark.parametrize(("schedule", "expected"), SCHEDULES)
+def test_schedules_by_hand(schedule, expected):
+    schedule.observe(7.0)  # no schedule follows the KL
+    assert [schedule.value(step) for step in range(1, len(expected) + 1)] == pytest.approx(expected, abs=1e-7)
 
 
 def test_controller_by_hand():
-    coefficient = held_at(0.1, eta=0.2, gain=0.5)
-    assert coefficient.value(1) == 0.2
+    schedule = held_at(0.1, eta=0.2, gain=0.5)
+    assert schedule.value(1) == 0.2
     steps = [
         (0.11, 0.2 * 1.05),  # e = 0.1
         (5.0, 0.2 * 1.05 * 1.1),  # e clipped to 0.2
@@ -62,8 +62,8 @@ def test_controller_by_hand():
         (0.0, 0.2 * 1.05 * 1.1 * 0.95 * 0.9),  # e clipped to -0.2
     ]
     for kl, expected in steps:
-        coefficient.observe(kl)
-        assert coefficient.value(2) == pytest.approx(expected, rel=1e-12)
+        schedule.observe(kl)
+        assert schedule.value(2) == pytest.approx(expected, rel=1e-12)
 
 
 kls = st.floats(0, allow_nan=False)  # infinity too
@@ -71,29 +71,29 @@ kls = st.floats(0, allow_nan=False)  # infinity too
 
 @given(st.lists(kls, max_size=60), st.floats(1e-6, 1e6), st.floats(0.01, 4.99))
 def test_the_controller_stays_within_its_bounds(observed, target, gain):
-    coefficient = held_at(target, eta=0.2, min_coeff=0.15, max_coeff=0.3, gain=gain)
+    schedule = held_at(target, eta=0.2, min_coeff=0.15, max_coeff=0.3, gain=gain)
     for kl in observed:
-        coefficient.observe(kl)
-        assert 0.15 <= coefficient.value(1) <= 0.3
+        schedule.observe(kl)
+        assert 0.15 <= schedule.value(1) <= 0.3
 
 
 @given(st.lists(kls, max_size=20), st.lists(kls, max_size=20))
 def test_a_restored_controller_continues(before, after):
-    coefficient = held_at(0.05)
+    schedule = held_at(0.05)
     for kl in before:
-        coefficient.observe(kl)
+        schedule.observe(kl)
     resumed = held_at(0.05)
-    resumed.load_state_dict(json.loads(json.dumps(coefficient.state_dict())))
+    resumed.load_state_dict(json.loads(json.dumps(schedule.state_dict())))
     for kl in after:
-        coefficient.observe(kl)
+        schedule.observe(kl)
         resumed.observe(kl)
-    assert resumed.value(1) == coefficient.value(1)
+    assert resumed.value(1) == schedule.value(1)
 
 
 def test_a_restored_controller_keeps_to_narrower_bounds():
-    coefficient = held_at(0.05, eta=0.01, max_coeff=0.1)
-    coefficient.load_state_dict(held_at(0.05, eta=0.9).state_dict())
-    assert coefficient.value(1) == 0.1
+    schedule = held_at(0.05, eta=0.01, max_coeff=0.1)
+    schedule.load_state_dict(held_at(0.05, eta=0.9).state_dict())
+    assert schedule.value(1) == 0.1
 
 
 def test_a_state_of_another_type_is_rejected():

@@ -269,7 +269,7 @@ def test_between_distributions_is_the_divergence_and_so_is_its_gradient(name, de
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_the_divergence_of_coarser_distributions_is_no_larger(name, device):
+def test_the_divergence_of_coarser_distributions_is_not_larger(name, device):
     """Data-processing inequality: putting tokens into one bucket cannot enlarge a divergence."""
     log_p, log_q = two_policies(8, device)
 

@@ -129,7 +129,7 @@ def test_all_methods_and_their_figure_are_there():
     assert ElementTree.parse(FOLDER / "study.svg").getroot().tag.endswith("svg")
 
 
-def test_the_picture_of_the_methods_is_that_of_their_values_and_its_sentences_are_on_the_page():
+def test_the_picture_shows_the_methods_values_and_its_sentences_are_on_the_page():
     """`python -m rl.evaluation.report.pareto_figure docs/study/seeds.json` draws it again."""
     from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
     from rl.evaluation.report.pareto_figure import pareto_files

@@ -20,6 +20,7 @@ from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
 from rl.demo.experiment import scorer_config
 from tests.end_to_end.conftest import WRITES, newest_checkpoint
+from tests.tiny_run import metrics_of
 from verl.dph.pef.store import Store
 from verl.dph.pef.verify import Tolerance
 
@@ -33,8 +34,7 @@ def ids_of(parquet) -> list[int]:
 
 
 def steps_of(run) -> list[tuple[int, dict]]:
-    lines = [line for part in sorted((run / "metrics").glob("*.jsonl")) for line in part.read_text().splitlines()]
-    return [(entry["step"], entry["data"]) for entry in map(json.loads, lines)]
+    return list(metrics_of(run / "metrics").items())
 
 
 def test_presampling_holds_every_sample_of_every_prompt(presampled):
@@ -92,7 +92,7 @@ def test_reference_log_probs_are_the_base_models(stored):
         assert (row.rest_log_prob.float() - rest).abs()[rest > -5].max() < 0.01
 
 
-def test_the_same_samples_make_the_same_store_in_bf16_but_for_its_rounding(stored, stored_in_bf16):
+def test_the_same_samples_make_the_same_store_in_bf16_except_for_rounding(stored, stored_in_bf16):
     exact, half = Store.load(str(stored.data / "pef.pt")), Store.load(str(stored_in_bf16))
     assert (exact.meta["engine_dtype"], half.meta["engine_dtype"]) == ("float32", "bfloat16")
     assert half.fingerprint() == exact.fingerprint()

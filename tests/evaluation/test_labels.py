@@ -18,7 +18,7 @@ def test_labels_stay_in_the_frame_and_apart():
     assert all(box.left >= 0 and box.top >= 0 and box.right <= 300 and box.bottom <= 200 for box in boxes[:12])
 
 
-def test_a_label_without_room_becomes_the_next_text():
+def test_a_label_that_does_not_fit_becomes_the_next_text():
     alone, crowded = Mark(150, 20, 5, ["a name", "1"]), Mark(150, 21, 5, ["a name that is much too long" * 2, "2"])
     found = place([alone, crowded], FRAME, 12)
     assert [label.text for label in found] == ["a name", "2"]

@@ -4,7 +4,7 @@ from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_
 
 
 def trade_off(**points) -> TradeOff:
-    """Of points given as (x, y) of each seed; a name with gold_ sees gold."""
+    """The trade-off of points with (x, y) of each seed; a method whose name begins with gold sees gold answers."""
     found = {
         name: Point(name.upper(), "gold" if name.startswith("gold") else None, False, values)
         for name, values in points.items()

@@ -40,7 +40,7 @@ def test_draw_inverts_the_distribution_function(device, row, uniform):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
-def test_weights_that_are_no_distribution_raise(bad):
+def test_weights_that_are_not_a_distribution_raise(bad):
     with pytest.raises(FloatingPointError, match="no probability distribution"):
         draw(torch.tensor([[bad, 0.0]], dtype=torch.float64), torch.tensor([0.5], dtype=torch.float64))
 

@@ -262,7 +262,7 @@ async def interrupted(server, prompt, weights, version, **params):
 
 
 def log_probs_under(model, prompt, response):
-    """Of each response token, from one pass over the whole sequence."""
+    """The log-prob of each response token, from one pass over the whole sequence."""
     ids = torch.tensor([prompt + response])
     with torch.no_grad():
         logits = model(ids).logits[0, len(prompt) - 1 : -1]

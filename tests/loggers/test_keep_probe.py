@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def check_rates(run):
-    """Those of a policy whose answers are known."""
+    """The rates of a policy whose answers are known."""
     for step in (0, 1, 2):
         rates = {name: run.metrics[step][f"dph/{name}"] for name in ("keep_rate", "newly_solved", "keep_prompts")}
         assert rates == {"keep_rate": 3 / 4, "newly_solved": 2 / 4, "keep_prompts": 4}
@@ -31,9 +31,9 @@ def test_training_is_the_same_with_and_without_the_probe(probed, plain):
 
 @pytest.mark.slow
 def test_the_rates_in_an_asynchronous_trainer(task):
-    """In separate_async: tests/trainer_modes/test_async_trainers.py.
+    """Also, verl samples each validation row as often as its column __rollout_n__ says, and no rollout is missing.
 
-    Beside them verl samples each validation row as often as its column __rollout_n__ says, and none of them is missing.
+    tests/trainer_modes/test_async_trainers.py has the rates in separate_async.
     """
     validation = pd.read_parquet(task / "train_correct.parquet")
     validation["__rollout_n__"] = [1, 3, *[2] * (len(validation) - 2)]

@@ -60,7 +60,7 @@ def test_queries_that_differ(query, other):
     assert canonical_sql(query) != canonical_sql(other)
 
 
-def test_what_is_no_query():
+def test_text_that_is_not_a_query():
     for text in ("", ";", "SELEC a", "SELECT (", "DROP TABLE t", "SELECT 1; SELECT 2", "x" * 20_000):
         assert canonical_sql(text) is None and structure_of(text) is None
 

@@ -139,7 +139,7 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
 
 
 def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):
-    """Also where it holds just the prompts of this run, and would pass for this run's finished store."""
+    """Even if it holds exactly the prompts of this run, and so looks like this run's finished store."""
     build.write_store(trainer())
     other = shutil.copytree(model_folder, tmp_path / "other")
     weights = {name: weight * 2 for name, weight in load_file(other / "model.safetensors").items()}
@@ -299,7 +299,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
         ('{"response": "x", "id": "3"}', "id is '3'"),
     ],
 )
-def test_a_row_that_is_no_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):
+def test_a_row_that_is_not_a_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):
     (tmp_path / "given.jsonl").write_text(line + "\n")
     with pytest.raises(UserError, match=sentence):
         prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)

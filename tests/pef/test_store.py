@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -164,7 +163,7 @@ def cut_short(path):
     ],
     ids=["cut short", "pickled object", "no dict", "other version", "missing"],
 )
-def test_what_is_no_store_is_rejected_in_a_sentence(tmp_path, write):
+def test_a_file_that_is_not_a_store_is_rejected_in_a_sentence(tmp_path, write):
     path = str(tmp_path / "store.pt")
     write(path)
     with pytest.raises(UserError, match="store.pt.*get_correct_data_tensor.sh"):
@@ -219,13 +218,9 @@ def test_too_few_rows_are_rejected_with_their_counts(run_config):
     )
 
 
-def test_a_disk_that_is_full_is_one_sentence_and_leaves_the_old_file(tmp_path):
-    path, before = str(tmp_path / "store.pt"), resource.getrlimit(resource.RLIMIT_FSIZE)
+def test_a_disk_that_is_full_is_one_sentence_and_leaves_the_old_file(tmp_path, full_disk):
+    path = str(tmp_path / "store.pt")
     Store(META, []).save(path)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        with pytest.raises(UserError, match=r"store.pt cannot be written \(.*\): make room and re-run"):
-            Store(META, rows()).save(path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with full_disk(100), pytest.raises(UserError, match=r"store.pt cannot be written \(.*\): make room and re-run"):
+        Store(META, rows()).save(path)
     assert len(Store.load(path)) == 0 and os.listdir(tmp_path) == ["store.pt"]

@@ -156,7 +156,7 @@ def test_a_row_that_comes_out_differently_is_named(tmp_path, field):
     assert check_reference(saved(tmp_path, rows), "x.pt", Engine(TOP_K), tolerance=wide, seed=1) > 0.03
 
 
-def test_log_probs_that_are_no_numbers_are_never_accepted(tmp_path):
+def test_log_probs_that_are_not_numbers_are_never_accepted(tmp_path):
     rows = filled(3)
     rows[1].ref_log_probs[0] = torch.nan
     with pytest.raises(UserError, match="id 1 by inf nats"):

@@ -64,7 +64,7 @@ def test_the_optimizer_and_its_schedule_are_the_same(task, step):
     assert schedules[0]["last_epoch"] == step and same(*schedules)
 
 
-def test_the_record_is_that_of_a_run_at_once(task):
+def test_the_record_equals_an_uninterrupted_runs(task):
     """Validations of both sessions, from which the best checkpoint is chosen; time is what both took."""
     at_once, resumed = (json.loads((task.runs / name / "dph_run.json").read_text()) for name in ("at_once", "resumed"))
     assert at_once.pop("seconds") > 0 and resumed.pop("seconds") > 0

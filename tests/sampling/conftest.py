@@ -15,7 +15,7 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.data.rows import PromptFiles
-from rl.data.sample_file import SampleMetadata, SampleWriter, read_samples
+from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter, read_samples
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.sampling.sampler import SamplingSettings, sample
 
@@ -160,9 +160,9 @@ def run(prompts, tokenizer, scorer_server, sampling_settings):
     return run
 
 
-@pytest.fixture(scope="session")
-def sorted_records():
-    return lambda path: sorted(read_samples(path), key=lambda record: (record.id, record.sample))
+def sorted_records(path) -> list[SampleRecord]:
+    """The records of a samples file by prompt and number."""
+    return sorted(read_samples(path), key=lambda record: (record.id, record.sample))
 
 
 class HoldingScorer(http.server.ThreadingHTTPServer):

@@ -105,7 +105,7 @@ def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path)
     assert Path(merged).is_dir() and not aside.exists()
 
 
-def test_what_needs_no_merge_and_what_is_none(saved, run, tmp_path):
+def test_models_that_need_no_merge_and_folders_that_are_not_a_model(saved, run, tmp_path):
     beside = run / "global_step_3" / "actor" / "huggingface"
     shutil.copy(saved / "model" / "model.safetensors", beside)
     assert model_folder(str(run)) == str(beside)

@@ -12,13 +12,14 @@ import pytest
 from rl.common.append_log import AppendLog
 from rl.data.sample_file import journal_path
 from rl.scorer.client import transport
+from tests.sampling.conftest import sorted_records
 
 TOTAL = 24
 DEADLINE_S = 60
 
 
 @pytest.fixture
-def undisturbed(tmp_path, run, seeded_engine, sorted_records):
+def undisturbed(tmp_path, run, seeded_engine):
     run(tmp_path / "undisturbed" / "0.jsonl", seeded_engine())
     return sorted_records(tmp_path / "undisturbed" / "0.jsonl")
 
@@ -50,9 +51,7 @@ def start():
         child.kill()
 
 
-def test_kill_9_while_answers_wait_for_their_score(
-    tmp_path, run, start, seeded_engine, sorted_records, undisturbed, holding_scorer
-):
+def test_kill_9_while_answers_wait_for_their_score(tmp_path, run, start, seeded_engine, undisturbed, holding_scorer):
     path, journal = tmp_path / "0.jsonl", journal_path(tmp_path / "0.jsonl")
     with holding_scorer(2) as scorer:
         process = start(run, path, seeded_engine(), scorer=scorer.address, max_in_flight=4)
@@ -70,9 +69,7 @@ def test_kill_9_while_answers_wait_for_their_score(
 
 
 @pytest.mark.parametrize("name, whole_lines", [("0.jsonl", 6), ("0.drawn", 9)])
-def test_kill_9_in_the_middle_of_a_line(
-    tmp_path, run, start, seeded_engine, sorted_records, undisturbed, name, whole_lines
-):
+def test_kill_9_in_the_middle_of_a_line(tmp_path, run, start, seeded_engine, undisturbed, name, whole_lines):
     path, file = tmp_path / "0.jsonl", tmp_path / name
 
     def dies_within_a_line():
@@ -98,7 +95,7 @@ def test_kill_9_in_the_middle_of_a_line(
     assert sorted_records(path) == undisturbed
 
 
-def test_an_engine_that_dies(tmp_path, run, seeded_engine, sorted_records, undisturbed):
+def test_an_engine_that_dies(tmp_path, run, seeded_engine, undisturbed):
     def dies(answered: int) -> None:
         if answered == 9:
             raise ConnectionError("the engine died")
@@ -117,7 +114,7 @@ def test_an_engine_that_dies(tmp_path, run, seeded_engine, sorted_records, undis
 
 
 def test_a_scorer_that_goes_away_and_comes_back(
-    tmp_path, run, seeded_engine, sorted_records, undisturbed, scorer_process, monkeypatch, caplog
+    tmp_path, run, seeded_engine, undisturbed, scorer_process, monkeypatch, caplog
 ):
     """Killed in the middle of sampling, started again once it is missed: the run waits for it and ends complete."""
     monkeypatch.setattr(transport, "LONGEST_PAUSE_S", 0.2)

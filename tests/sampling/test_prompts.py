@@ -12,8 +12,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
 from rl.data.rows import Prompt, PromptFiles, read_rows
-
-TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
+from tests.sampling.conftest import TRUTH
 
 
 def test_rows_keep_their_order_over_files(tmp_path, make_row, write_parquet):

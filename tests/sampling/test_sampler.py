@@ -11,6 +11,7 @@ from verl.workers.rollout.replica import TokenOutput
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, SampleWriter
 from rl.scorer.client.scorer_client import ScorerUnavailable
+from tests.sampling.conftest import sorted_records
 from verl.dph.sampling.sampler import sample, sample_seed
 
 END = 1
@@ -25,7 +26,7 @@ EXPECTED = {  # against gold SELECT name FROM item
 }
 
 
-def test_every_sample_once_and_graded(tmp_path, run, tokenizer, prompts, seeded_engine, sorted_records):
+def test_every_sample_once_and_graded(tmp_path, run, tokenizer, prompts, seeded_engine):
     drawn = run(tmp_path / "0.jsonl", seeded_engine())
     records = sorted_records(tmp_path / "0.jsonl")
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(4)]
@@ -40,7 +41,7 @@ def test_every_sample_once_and_graded(tmp_path, run, tokenizer, prompts, seeded_
     assert {r.truncated for r in records} == {True, False}
 
 
-def test_records_do_not_depend_on_concurrency(tmp_path, run, seeded_engine, sorted_records):
+def test_records_do_not_depend_on_concurrency(tmp_path, run, seeded_engine):
     run(tmp_path / "a.jsonl", seeded_engine(), max_in_flight=1)
     engine = seeded_engine(delay_s=0.01)
     run(tmp_path / "b.jsonl", engine, max_in_flight=5)
@@ -78,7 +79,7 @@ def test_the_engine_goes_on_while_answers_wait_for_their_score(
     assert len(engine.requests) == 12
 
 
-def test_a_dead_scorer_stops_the_run_and_loses_no_answer(tmp_path, run, seeded_engine, sorted_records):
+def test_a_dead_scorer_stops_the_run_and_loses_no_answer(tmp_path, run, seeded_engine):
     """No sample gets a 0, and what was drawn is not drawn again."""
     path, first, second = tmp_path / "0.jsonl", seeded_engine(), seeded_engine()
     with pytest.raises(ScorerUnavailable, match="http://127.0.0.1:9"):
@@ -101,7 +102,7 @@ def test_answers_that_lack_only_their_score_need_no_engine(tmp_path, run, seeded
     assert path.read_bytes().count(b"\n") == 24
 
 
-def test_requests_follow_the_settings(tmp_path, run, prompts, seeded_engine, sampling_settings, sorted_records):
+def test_requests_follow_the_settings(tmp_path, run, prompts, seeded_engine, sampling_settings):
     engine = seeded_engine()
     run(tmp_path / "0.jsonl", engine)
     request_id, prompt_ids, params = engine.requests[5]
@@ -137,7 +138,7 @@ def test_requests_follow_the_settings(tmp_path, run, prompts, seeded_engine, sam
         ({"token_ids": [], "stop_reason": "aborted"}, RuntimeError, "aborted sample"),
     ],
 )
-def test_an_output_that_is_no_sample_is_not_recorded(tmp_path, run, seeded_engine, output, error, sentence):
+def test_an_output_that_is_not_a_sample_is_not_recorded(tmp_path, run, seeded_engine, output, error, sentence):
     class FaultyEngine(seeded_engine):
         async def generate(self, *arguments, **keywords):
             return TokenOutput(**output)

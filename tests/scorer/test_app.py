@@ -192,12 +192,12 @@ def test_odd_file_names_and_the_other_suffix_are_served(scorer) -> None:
     assert scorer.outcome(names, names, db_id="shop/shop.db") == "match"
 
 
-def test_a_file_that_is_no_database_is_a_gold_error(scorer) -> None:
+def test_a_file_that_is_not_a_database_is_a_gold_error(scorer) -> None:
     (scorer.databases / "text.sqlite").write_text("This is a text, long enough to be read as a header." * 100)
     assert scorer.outcome("SELECT 1", "SELECT count(*) FROM sqlite_master", db_id="text.sqlite") == "gold_error"
 
 
-def test_a_locked_database_is_no_score(scorer) -> None:
+def test_a_locked_database_gives_no_score(scorer) -> None:
     make_database(path := scorer.databases / "locked.sqlite", "CREATE TABLE t (a)")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")

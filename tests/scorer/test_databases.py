@@ -83,7 +83,7 @@ def test_a_log_whose_index_is_in_use_is_read_with_its_writer(scorer: Scorer) -> 
     writer.close()
 
 
-def test_a_damaged_page_that_gold_does_not_read_is_no_fault_of_the_response(scorer: Scorer) -> None:
+def test_a_damaged_page_that_gold_does_not_read_is_not_the_fault_of_the_response(scorer: Scorer) -> None:
     path = scorer.databases / "damaged.sqlite"
     make_database(path, f"{ONE_ROW} CREATE TABLE other (a); INSERT INTO other VALUES (1)")
     where = "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = 'other'"

@@ -237,7 +237,7 @@ def test_a_slow_statement_s_priority_is_relative_to_the_server_s(
 def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_priority(
     sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has its whole limit again. Killed again, it is an infra_error; the next question begins anew."""
+    """It gets its whole time limit again. Killed twice, it is an infra_error; the next question starts anew."""
     monkeypatch.setattr(pool, "IDLE_SECONDS", 100.0)
     limit = 0.6
     scorer = sql_scorer(gold_seconds=limit)

@@ -179,7 +179,7 @@ def test_settings_of_ones_own(launcher):
 
 
 def test_another_model_has_folders_of_its_own(launcher):
-    """Those of the paper's models keep its names, also from a local folder."""
+    """The folders of the paper's models keep the paper's names, also for a model in a local folder."""
     launcher.environment.pop("OUTPUT_DIR")
 
     def folders(**environment):

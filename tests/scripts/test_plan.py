@@ -47,7 +47,7 @@ def test_a_run_that_fits(launcher, llama):
 
 
 def test_what_is_open_is_chosen(launcher, llama):
-    """In every place where the setting stands, and nowhere else; the dry run shows the same command."""
+    """It is set wherever the setting is used, and nowhere else; the dry run shows the same command."""
     finished = launcher.run("llama/js_kl", "run", ATTENTION, **llama, GPUS_PER_NODE="2")
     assert finished.stderr.endswith(" (estimated). The plan chose OFFLOAD=policy.\n")
     started = launcher.started()

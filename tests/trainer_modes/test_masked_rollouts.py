@@ -1,7 +1,7 @@
-"""Rollouts that could not be scored and are allowed to (trainer.max_failed_rollouts), and those of prompts whose
-reference cannot be evaluated: a real run of a random model.
+"""A real run of a random model with rollouts that cannot be scored, which trainer.max_failed_rollouts allows, and with
+prompts whose reference cannot be evaluated.
 
-That they have no gradient either is tested with verl's worker (tests/training/test_rehearsal_loss.py).
+tests/training/test_rehearsal_loss.py shows with verl's worker that these have no gradient.
 """
 
 import pandas as pd
@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 STEPS, SAMPLES_PER_PROMPT, SAMPLES, MINI_BATCH, VALIDATED = 2, 4, 16, 8, 4
 
-# The scorer of the repository grades them (a random model gives no answer), and whatever can be judged is worth 1: any
-# 0 would be a failure's, or a broken reference's. About a quarter cannot be scored: those of one validation prompt, and
-# by their first word.
+# The real scorer grades the responses (a random model gives no answer), and each that can be judged is worth 1: a 0
+# could only come from a failure or a broken reference. About a quarter cannot be scored: all of one validation prompt,
+# and others by their first word.
 REWARD = """
 from verl.dph.reward import score
 

@@ -23,7 +23,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kw
     return {"score": float(len(solution_str.split()) % 4 == 0)}
 """
 
-# Of 50 words, about half of the answers: no policy of a few steps is always right. Each is recorded with its prompt.
+# About half of the answers of 50 words are right, whatever the policy of a few steps. Each is recorded with its prompt.
 RECORDED_REWARD = """
 import json
 

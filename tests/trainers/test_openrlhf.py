@@ -64,7 +64,7 @@ def test_openrlhf_gets_its_rewards(scorer: str, agent: ModuleType) -> None:
         assert output["extra_logs"] == {"acc": [reward], "gold_error": [0.0]}
 
 
-def test_a_failure_is_no_reward(scorer: str, agent: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_not_a_reward(scorer: str, agent: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": lambda _: asyncio.sleep(0)}))
     for url, label in [(f"{scorer}/v1/openrlhf", ""), ("http://127.0.0.1:9/v1/openrlhf", "4")]:
         output = sample(agent, url, "4", label)

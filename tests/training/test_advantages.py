@@ -19,7 +19,7 @@ PASSK = {"adv_estimator": "grpo_passk", "norm_adv_by_std_in_grpo": False}
 
 
 def advantages(algorithm, rewards, prompts, padding=0):
-    """Of responses of three tokens each; the last one is masked; `padding` rows of verl's come after them."""
+    """The advantages of responses of three tokens, the last one masked, before `padding` rows of verl's."""
     rows = len(rewards) + padding
     mask = torch.tensor([[1.0, 1.0, 0.0]] * len(rewards) + [[0.0, 0.0, 0.0]] * padding)
     of_tokens = torch.zeros(rows, 3)

@@ -100,7 +100,7 @@ def queue():
 
 
 def pef_rows(count: int, seed: int) -> list[Row]:
-    """As they come out of a store's file; two of them equally long."""
+    """Rows as a store's file gives them; two of them are equally long."""
     g = torch.Generator().manual_seed(seed)
 
     def row(i):

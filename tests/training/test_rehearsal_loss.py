@@ -459,7 +459,7 @@ def test_bf16_only_rounds_the_gradient(found, variant, same_as):
     ],
 )
 def test_a_rollout_that_failed_has_no_gradient(found, random_model, masked, variant, without):
-    """Neither has what verl fills up its place with; it is not counted among the tokens either."""
+    """The padding in its place has none either, and neither counts among the tokens."""
     expected = plain_gradients(random_model, FORMULAS[variant], without=without)
     assert_same_gradients(found[masked], expected)
     of_its_mini_batch = [name for name in expected if name[0] == "0"]
@@ -500,7 +500,7 @@ def test_metrics_are_those_of_the_rows(found):
 
 
 def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
-    """Of 2 JSD, whose weight is u log(2 u / (1 + u)); of a form without a bound nothing."""
+    """For 2 JSD, whose weight is u log(2 u / (1 + u)); a form without a bound counts nothing."""
     worker = worker_module()
     model, size, expected = AutoModelForCausalLM.from_pretrained(random_model), worker.PEF_ROWS // 2, []
     _, rows = worker.whole_step()
@@ -519,7 +519,7 @@ def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
     assert not found["tail"][f"metric.{REMOVED_WEIGHT}"].any()
 
 
-def test_the_share_that_the_bound_removes_is_that_of_the_steps_sums():
+def test_the_share_that_the_bound_removes_is_computed_from_the_steps_sums():
     for unbounded, share in ([4.0, 1.0], 0.4), ([0.0, 0.0], 0.0):
         removed = [min(weight, 1.0) for weight in unbounded]
         found = update_metrics({UNBOUNDED_WEIGHT: unbounded, REMOVED_WEIGHT: removed, "mfu": [0.1]})
@@ -536,7 +536,7 @@ def test_every_epoch_visits_the_same_rows(found):
     assert twice["metric.dph/tokens"].tolist() == once["metric.dph/tokens"].tolist() * 2
 
 
-def test_gradient_of_an_adapter_is_that_of_its_layer(found):
+def test_gradient_of_an_adapter_follows_from_its_layers_gradient(found):
     """A layer is W + alpha / r B A, and B is 0 at the start: the gradient of B is alpha / r times W's
     gradient times A's transpose."""
     lora, whole = found["lora"], found["joint"]

@@ -72,7 +72,7 @@ def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes
 
 
 def test_every_setting_that_is_not_named_must_match(run):
-    """Also those that no list of ours has ever named: verl's rewards, distillation, samplers, agent loops."""
+    """Even settings that no list of ours has named: verl's rewards, distillation, samplers, agent loops."""
     config = run.prepare({"trainer.resume_mode": "disable"})
     before: dict = {}
     keys = {key for key, _ in flat(OmegaConf.to_container(config, resolve=True))}
@@ -188,7 +188,7 @@ def test_the_order_of_another_store_is_not_continued(run):
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):
     save_checkpoint(run, ranks=2)
-    assert "was written by 2 ranks and can be loaded by as many only, and this run has 1" in run.rejection()
+    assert "was written by 2 ranks and only as many can load it, but this run has 1" in run.rejection()
     run.prepare({"trainer.n_gpus_per_node": 2})
 
 

@@ -22,7 +22,7 @@ class Queue:
     def __init__(self):
         self.items: dict[str, dict] = {}
         self.unjudged: set[str] = set()  # prompts whose reference cannot be evaluated
-        self.graded: dict = {}  # what is known beside it of every response
+        self.graded: dict = {}  # what else the reward function returns for every response
         self.verdicts: dict[str, tuple[float, ...]] = {}  # of a prompt's responses; 0 without
 
     def add(self, prompt: str, *, n: int = N, failed: int = 0, step: int = 1) -> None:
@@ -50,7 +50,7 @@ class Queue:
 
 
 class Trainer:
-    """Of the trainer, what makes the replay buffer and samples a step from it."""
+    """The part of the trainer that makes the replay buffer and samples a step from it."""
 
     def __init__(self, config, queue):
         self.config, self.queue, self.global_steps, self.refilled = config, queue, 1, 0
@@ -146,8 +146,8 @@ def groups_of_3(trainer):
     return trainer
 
 
-def test_a_group_of_which_one_rollout_is_left_is_masked(groups_of_3):
-    """It has no baseline: verl would take its reward for its advantage."""
+def test_a_group_with_one_rollout_left_is_masked(groups_of_3):
+    """It has no baseline: verl would use its reward as its advantage."""
     for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
         groups_of_3.queue.add(prompt, n=3, failed=failed)
     result = step(groups_of_3)
@@ -155,7 +155,7 @@ def test_a_group_of_which_one_rollout_is_left_is_masked(groups_of_3):
     assert "c_2_0" not in groups_of_3.queue.items
 
 
-def test_groups_without_a_judgement_are_masked_and_no_failures(groups_of_3):
+def test_groups_without_a_judgement_are_masked_and_are_not_failures(groups_of_3):
     for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
         groups_of_3.queue.add(prompt, n=3, failed=failed)
     groups_of_3.queue.unjudged = {"b"}
@@ -182,20 +182,20 @@ def test_a_critic_does_not_learn_that_unjudged_responses_are_wrong(groups_of_3):
     for prompt in "abc":
         groups_of_3.queue.add(prompt, n=3)
     groups_of_3.queue.unjudged = set("abc")
-    with pytest.raises(UserError, match="No reference of step 1 can be evaluated, and gae would take every response"):
+    with pytest.raises(UserError, match="evaluated, and gae would count all of its responses"):
         step(groups_of_3)
 
 
 @pytest.mark.parametrize(
     ("unjudged", "graded", "sentence"),
     [
-        ("abc", {}, "No reference of step 1 can be evaluated, and w_reinforce would take every response"),
+        ("abc", {}, "No reference of step 1 can be evaluated, and w_reinforce would count all of its responses"),
         ("", {"score": 0.75, "acc": 1}, "A correct response has a reward of 0.75, and algorithm.adv_estimator="),
         ("", {"score": 0.8, "acc": 0}, None),
         ("", {"score": 1.0, "acc": 1}, None),
     ],
 )
-def test_w_reinforce_takes_no_response_for_wrong_that_is_not(groups_of_3, unjudged, graded, sentence):
+def test_w_reinforce_never_counts_a_correct_or_unjudged_response_as_wrong(groups_of_3, unjudged, graded, sentence):
     groups_of_3.config.algorithm.adv_estimator = "w_reinforce"
     for prompt in "abc":
         groups_of_3.queue.add(prompt, n=3)
@@ -236,7 +236,7 @@ def test_a_step_without_a_group_ends_the_run_whatever_is_allowed(groups_of_3, fa
         step(groups_of_3)
 
 
-def test_stale_groups_are_no_failures(trainer):
+def test_stale_groups_are_not_failures(trainer):
     trainer.global_steps = 5
     for prompt in ("a", "b"):
         trainer.queue.add(prompt, step=1)
@@ -267,7 +267,7 @@ def test_the_next_look_waits_in_proportion_to_the_last(trainer, monkeypatch):
 
 
 def test_separate_async_keeps_verls_interval(trainer):
-    """Its adaptive threshold takes a wait longer than the interval for an idle trainer."""
+    """Its adaptive threshold counts a wait that is longer than the interval as an idle trainer."""
     trainer.build_replay_buffer("separate_async", own_interval=False)
     buffer = trainer.replay_buffer
     buffer.get_sampleable_count(1, "train")

@@ -97,7 +97,7 @@ def git(folder, *words):
     subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)
 
 
-def test_the_revision_is_that_of_the_checkout(tmp_path):
+def test_the_revision_is_the_checkouts(tmp_path):
     package = tmp_path / "package"
     package.mkdir()
     (package / "x.py").write_text("1")

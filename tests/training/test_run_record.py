@@ -107,14 +107,14 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [2])
     record.step = record.total_steps = 2
     summary = record.summary(run.config({"trainer.max_actor_ckpt_to_keep": 1}))
-    assert "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best that" in summary
+    assert "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best step" in summary
     empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
     assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is its prompts' file
     assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])
-def test_a_file_that_is_no_record_is_named(tmp_path, content):
+def test_a_file_that_is_not_a_record_is_named(tmp_path, content):
     (tmp_path / "dph_run.json").write_text(content)
     with pytest.raises(UserError, match="dph_run.json is not of the format dph-run/1: delete it"):
         RunRecord.load(tmp_path)

@@ -129,7 +129,7 @@ def test_a_weight_larger_than_vllms_bucket_goes_alone_unless_it_is_in_shared_mem
 
 
 def test_a_weight_larger_than_a_bucket_goes_to_separate_rollouts_in_pieces():
-    """As checks.model.weight_transfer says of the engines nccl and nixl."""
+    """checks.model.weight_transfer says so of the engines nccl and nixl."""
     weights = {"small": torch.arange(8.0), "large": torch.randn(1001, 3), "last": torch.arange(3.0)}
 
     async def received() -> tuple[int, dict[str, torch.Tensor]]:

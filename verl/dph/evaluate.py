@@ -48,10 +48,10 @@ from verl.dph.sampling.sampler import SamplingSettings
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
 
-# Added to the seed of the base model's second draw, to make it independent.
+# Added to the seed for the base model's second draw, which makes it independent of the first.
 SECOND_DRAW_SEED = 1_000_033
 
-# Variables of the launch scripts for settings that no argument names. Every program also reads DEVICE and DPH_SCORER.
+# Environment variables for settings that no argument names. Every program also reads DEVICE and DPH_SCORER.
 VARIABLES = {
     "NNODES": "trainer.nnodes",
     "GPUS_PER_NODE": "trainer.n_gpus_per_node",
@@ -60,7 +60,6 @@ VARIABLES = {
 }
 
 MAPPINGS = ("splits", "settings", "methods", "rescored")
-
 
 # A file beside a checkpoint's samples that names their shards.
 SAMPLED_FROM = "sampled_from.json"
@@ -73,11 +72,11 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     """The sampling jobs of one model of `evaluate.models` (or base_again, or a checkpoint), validated.
 
     Args:
-        name: in the report; below evaluate.output, the folder of its samples.
+        name: the model's name in the report, and of its folder of samples below evaluate.output.
         model: its Hugging Face folder.
 
     Raises:
-        UserError: see sampling_job.prepare.
+        UserError: see sampling.job.prepare.
     """
     config = copy.deepcopy(config)
     config.actor_rollout_ref.model.path = model
@@ -113,7 +112,7 @@ async def draw_all(
 ) -> dict[str, dict[int, Files]]:
     """Generate the missing samples of all models, then those of the earlier checkpoints of runs.
 
-    The weights of a checkpoint that has to be merged lie below evaluate.output while it is sampled.
+    The merged weights of a checkpoint are in its folder of samples only while it is sampled.
 
     Returns:
         {model: {training step: files}} of the earlier checkpoints.
@@ -142,7 +141,7 @@ async def draw_all(
 
 
 def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> list[SamplingJob] | None:
-    """The jobs of a checkpoint, if their samples are complete and of these shards, so that nothing has to be merged.
+    """The jobs of a checkpoint, if all of their samples were drawn from these shards: nothing has to be merged then.
 
     Args:
         jobs: the model's own jobs, which differ only in the weights.
@@ -160,7 +159,7 @@ def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> 
 
 
 async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) -> None:
-    """Start the engine once per model, only if samples are missing, and only after the scorer knows all prompts."""
+    """Draw a model's missing samples with one engine, which starts only after the scorer has accepted all prompts."""
     missing = [job for job in jobs if not job.complete()]
     if not missing:
         return
@@ -238,10 +237,10 @@ def _earlier(config: DictConfig, runs: dict[str, Run]) -> dict[str, dict[int, Pa
 
 
 def _checked(config: DictConfig) -> dict[str, Split]:
-    """Validate all settings before anything long begins; returns the splits."""
+    """Validate all settings; return the splits."""
     evaluate = config.evaluate
     with open_dict(config):
-        # null in the file: a key could not be added to an empty mapping on the command line.
+        # Their default is null, because Hydra's command line cannot add keys to an empty mapping.
         for name in MAPPINGS:
             evaluate[name] = evaluate[name] or {}
     check(config, EVALUATE, without=("model",))
@@ -272,7 +271,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
 
 
 def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
-    """Check the entries for the report's specification now, not when everything is sampled.
+    """Check evaluate.methods before anything is sampled.
 
     Args:
         drawn: names that are reported in addition to evaluate.models.
@@ -288,7 +287,7 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
 
 
 def with_variables(arguments: list[str]) -> list[str]:
-    """The arguments, and the settings of VARIABLES that they leave open."""
+    """The arguments, and the settings of VARIABLES that they do not name."""
     named = {argument.partition("=")[0] for argument in arguments}
     found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in named}
     return with_overrides(arguments, [f"{key}={value}" for key, value in found.items() if value])

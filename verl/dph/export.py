@@ -28,11 +28,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def checkpoint_of(model: str, *, best: bool) -> Path:
-    """The checkpoint folder (global_step_N) that is meant.
+    """The checkpoint folder (global_step_N) to export.
 
     Args:
-        model: a run, or a checkpoint of one.
-        best: of a run the one with the best validation, else the newest.
+        model: the folder of a run (its newest checkpoint) or of a checkpoint.
+        best: take the run's checkpoint with the best validation instead.
 
     Raises:
         UserError: there is no such checkpoint.
@@ -57,7 +57,7 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remot
     Args:
         checkpoint: global_step_N of a run.
         out: a folder that does not exist yet.
-        dtype: of the weights, such as "bfloat16"; None: as they were trained.
+        dtype: of the weights, such as "bfloat16"; None: the dtype of training.
 
     Raises:
         UserError: `out` exists or cannot be written, or the checkpoint cannot be read.

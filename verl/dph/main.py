@@ -25,12 +25,12 @@ from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import advantages, tracking
 from verl.dph.training.run_record import RunRecord
 
-# A Ray actor class cannot be subclassed, the class behind it can.
+# A Ray actor class cannot be subclassed; the class that it wraps can.
 _TaskRunnerV1: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
 
 
 class TaskRunner(_TaskRunnerV1):
-    """verl's TaskRunner with our trainers in place of verl's."""
+    """verl's TaskRunner with our trainers."""
 
     def run(self, config: DictConfig):
         from verl.trainer.ppo.v1 import trainer_base
@@ -42,7 +42,7 @@ class TaskRunner(_TaskRunnerV1):
         advantages.replace_grpo_passk()
         if config.trainer.device == "cpu":
             use_in_process_router()
-        # The modes keep their names, because verl compares them with "sync" in many places.
+        # Under verl's names, because verl compares the mode with "sync" in many places.
         trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)
 
@@ -50,7 +50,7 @@ class TaskRunner(_TaskRunnerV1):
 class Arming:
     """An actor class that arms SIGTERM before it starts its actor.
 
-    verl's run_ppo calls ray.init, after which alone SIGTERM can be armed, and then starts the task runner.
+    SIGTERM can only be armed after ray.init, which verl's run_ppo calls before it starts the task runner.
     """
 
     def __init__(self, actor_class: ray.actor.ActorClass, arm: Callable[[], object]):

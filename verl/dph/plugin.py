@@ -13,6 +13,7 @@ from wrapt import register_post_import_hook
 
 from rl.common.console_log import mark_messages
 from rl.common.errors import UserError
+from verl.dph import cpu
 from verl.dph.config.device_choice import set_platform
 
 logger = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ registered = False
 
 
 def check_environment() -> None:
-    """Reject an environment in which verl would leave this plugin out of its own processes, and say nothing.
+    """Reject an environment in which verl would silently not load this plugin in its processes.
 
     Raises:
         UserError: saying what to do.
@@ -46,7 +47,7 @@ def register() -> None:
     """Register names that verl looks up: advantage estimators, the rollout "hf", the platform of VERL_PLATFORM=cpu.
 
     No function of verl is replaced here; our programs do that in their own processes (`replace_functions` in
-    training/actor_worker.py, `TaskRunner` in main.py). The one exception makes the platform "cpu" start process groups
+    training/actor_worker.py, `TaskRunner` in main.py). One exception lets the platform "cpu" start process groups
     (`use_gloo` in cpu/platform.py). Our programs get VERL_PLATFORM=cpu here, because verl chooses its platform next.
     """
     global registered
@@ -55,10 +56,8 @@ def register() -> None:
     logging.getLogger("verl.dph").setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # Ray's workers log warnings only
     register_post_import_hook("verl.dph.training.advantages:register", "verl.trainer.ppo.core_algos")
     register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
-    if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu":
-        from verl.dph import cpu
-
-        # It logs in every process that VERL_PLATFORM is set.
+    if cpu.is_chosen():
+        # It would log VERL_PLATFORM in every process.
         logging.getLogger("verl.plugin.platform.platform_manager").setLevel(logging.WARNING)
         cpu.register()
     registered = True

@@ -55,12 +55,12 @@ async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
 
 
 def check_settings(config: DictConfig) -> SamplingSettings:
-    """Reject what cannot work; the settings of the sampler.
+    """Reject settings that cannot work; return the sampler's.
 
     Raises:
         UserError: naming the setting.
     """
-    # The job reads the prompts, and a finished one needs no scorer.
+    # `prepare` reads the tokenizer and the prompts, and a finished job needs no scorer.
     check(config, PRESAMPLE, without=("tokenizer", "data", "scorer"))
     seed, settings = config.actor_rollout_ref.rollout.seed, config.presample
     return SamplingSettings.of(config, n=settings.n, seed=seed, log_probs=settings.log_probs)

@@ -99,7 +99,7 @@ def test_faults_in_a_store(write_store, inspect):
     assert code == 1 and found["files"][0]["problems"] == ["There is no row."]
 
 
-def test_files_that_are_no_store(tmp_path, write_store, refused):
+def test_files_that_are_not_a_store(tmp_path, write_store, refused):
     class Harmful:
         def __reduce__(self):
             return (tmp_path / "harm").touch, ()

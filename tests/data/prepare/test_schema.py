@@ -94,7 +94,7 @@ def test_examples_are_left_out_by_size(tmp_path):
     assert shown == [["short", "longer"], ["short"], []]
 
 
-def test_what_is_no_database_is_named(tmp_path):
+def test_a_file_that_is_not_a_database_is_named(tmp_path):
     for content, sentence in (("not a database, but long" * 9, "file is not a database"), ("", "has no table")):
         (tmp_path / "x.sqlite").write_text(content)
         with pytest.raises(SchemaError, match=sentence):

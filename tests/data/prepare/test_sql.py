@@ -1,7 +1,6 @@
 """`dph prepare bird` and `spider` on small files in the official formats: rows, variants, corrections, audited rows."""
 
 import json
-import resource
 import sqlite3
 from contextlib import closing
 
@@ -241,18 +240,14 @@ def test_spider_of_two_files_with_tables(prepare, tmp_path):
     assert finished.exit_code == 2 and "give Spider's tables.json" in finished.err
 
 
-def test_what_fails_leaves_the_earlier_result(prepare_bird, bird, monkeypatch):
+def test_what_fails_leaves_the_earlier_result(prepare_bird, bird, monkeypatch, full_disk):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     _, output = prepare_bird()
     before = output.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
+    with full_disk(1000):
         finished, _ = prepare_bird()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert finished.exit_code == 2 and "cannot be written" in finished.err
     monkeypatch.setattr("rl.data.prepare.sql.fit_sql_prompt", interrupt)
     assert prepare_bird()[0].exit_code == 130

@@ -151,7 +151,7 @@ def test_the_failures_are_listed_and_dropped_and_the_table_lies_beside_the_data(
     assert parquet.read_metadata(good).num_rows == 1
 
 
-def test_what_cannot_be_checked_is_said_and_no_finding(folder: Path) -> None:
+def test_what_cannot_be_checked_is_said_and_is_not_a_finding(folder: Path) -> None:
     connection = sqlite3.connect(folder / "databases" / SHOP, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
     write_sql(folder / "sql.parquet", QUESTIONS[:1])

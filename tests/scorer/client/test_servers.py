@@ -145,7 +145,7 @@ def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, c
 
 
 def test_a_server_that_hangs_costs_one_request_its_heartbeat(fake, client_of, monkeypatch):
-    """It takes connections and answers nothing; the others of the burst after its rest go to the good one at once."""
+    """It takes connections and answers nothing; after its rest only one request of a burst waits for it."""
     monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 0.05)
     monkeypatch.setattr("rl.scorer.client.transport.HEARTBEAT_TIMEOUT_S", 1.0)
 

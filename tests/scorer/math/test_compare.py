@@ -146,7 +146,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
                     yield gold, rf"Therefore it is $\boxed{{{pred}}}$.", verdict
 
 
-def test_hand_made_pairs_are_judged_as_a_mathematician_would_but_for_named_limits(jobs: MathJobs) -> None:
+def test_hand_made_pairs_are_judged_as_a_mathematician_would_except_for_named_limits(jobs: MathJobs) -> None:
     with Path(__file__).with_name("pairs.tsv").open(encoding="utf-8", newline="") as file:
         pairs = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     wrong = []

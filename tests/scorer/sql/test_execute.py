@@ -63,7 +63,7 @@ def test_invalid_bytes_of_a_text_are_ignored_wherever_they_come(tmp_path: Path, 
 EXPLAINED = ("EXPLAIN {}", "explain query plan {}", "/* x */ -- y\n;EXPLAIN {}", "\ufeff /**/EXPLAIN/**/{}")
 
 
-def test_explain_is_no_select(run: Callable[[str], list[Row]]) -> None:
+def test_explain_is_not_a_select(run: Callable[[str], list[Row]]) -> None:
     for form in EXPLAINED:
         with pytest.raises(StatementError, match="EXPLAIN is not a SELECT"):
             run(form.format("SELECT a FROM t"))
@@ -85,7 +85,7 @@ MAY_BE_CALLED = {
 }
 
 
-def test_every_function_that_could_make_the_score_a_lottery_is_refused(run: Callable[[str], list[Row]]) -> None:
+def test_every_function_that_could_make_the_score_random_is_refused(run: Callable[[str], list[Row]]) -> None:
     functions = "SELECT DISTINCT name FROM pragma_function_list WHERE flags & 0x800 = 0 AND type = 's'"
     names = {name for (name,) in sqlite3.connect(":memory:").execute(functions)}
     # Not named: functions that change the connection or the process.
@@ -311,7 +311,7 @@ def test_what_takes_too_much_memory_is_an_error_and_its_worker_is_replaced(score
     assert_one_is_replaced(scorer, before)
 
 
-def test_a_right_answer_is_no_error_however_large_gold_is(victim) -> None:
+def test_a_right_answer_is_not_an_error_however_large_gold_is(victim) -> None:
     for rows, expected in {8: {"match"}, 16: {"match", "gold_error"}, 40: {"gold_error"}}.items():
         # A million bytes each, in a worker that may have 150 million.
         sql = f"{NUMBERS[:-1]} LIMIT {rows}) SELECT x, hex(zeroblob(500000)) FROM r"

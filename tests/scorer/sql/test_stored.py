@@ -59,7 +59,7 @@ def test_any_of_several_tables_and_odd_columns(tmp_path):
         ("a\n" + "1" * 1001, (), "more than 1000 bytes"),
     ],
 )
-def test_what_is_no_table(tmp_path, text, columns, sentence):
+def test_text_that_is_not_a_table(tmp_path, text, columns, sentence):
     with pytest.raises(StatementError) as error:
         table(tmp_path, text, *columns)
     assert sentence in str(error.value)

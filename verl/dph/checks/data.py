@@ -11,11 +11,11 @@ from verl.dph.training.config import has_keep_probe
 
 
 def rows(config: DictConfig) -> list[Row]:
-    """All rows of the run's prompts; those of a store-writing run, or of training and validation.
+    """The rows of the prompts for the store in a run that writes it, else of training and validation.
 
     Raises:
-        UserError: a row is wrong, named by its file, number and key; a file has a column that training cannot use, or
-            the keep probe's lacks one.
+        UserError: a row is invalid (the message names its file, number and key), a training file has a column that
+            training cannot use, or a file of the keep probe lacks one.
     """
     if config.actor_rollout_ref.actor.generate_sft:
         names = prompt_settings(config.data)

@@ -1,4 +1,4 @@
-"""Rules on the models of a run, how they are built and spread over the ranks (rules.py lists them); the tokenizer."""
+"""Rules on a run's models and their distribution over ranks (rules.py lists them), and the check of the tokenizer."""
 
 import math
 import warnings
@@ -9,7 +9,6 @@ from pathlib import Path
 from omegaconf import DictConfig
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
-from verl.utils import hf_tokenizer
 from verl.utils.fs import copy_to_local
 from verl.utils.torch_dtypes import PrecisionType
 
@@ -18,12 +17,13 @@ from rl.checks.finding import Finding, ok, warn
 from rl.common.errors import UserError
 from rl.common.fingerprint import has_weights
 from verl.dph.config import attention
+from verl.dph.sampling.job import tokenizer_of
 from verl.dph.training.config import has_divergence
 
 
 @dataclass
 class Role:
-    """A trained or frozen model of the run, and where its settings stand."""
+    """A trained or frozen model of the run, with its settings."""
 
     name: str
     settings: DictConfig
@@ -39,7 +39,7 @@ class Role:
 
     @property
     def attention(self) -> str:
-        """verl's default is in its HFModelConfig (workers/config/model.py)."""
+        """The attention implementation; verl's default is in its HFModelConfig (workers/config/model.py)."""
         return self.model.override_config.get("attn_implementation", attention.FLASH)
 
 
@@ -51,13 +51,13 @@ def roles(config: DictConfig) -> Iterator[Role]:
         settings = config.actor_rollout_ref[name]
         yield Role(f"actor_rollout_ref.{name}", settings, settings.fsdp_config, model_name, model)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # verl warns at every look that there is no critic
+        warnings.simplefilter("ignore")  # every call warns that there is no critic
         if need_critic(config):
             yield Role("critic", config.critic, config.critic.fsdp, "critic.model", config.critic.model)
 
 
 def models(config: DictConfig) -> Iterator[str]:
-    """What would fail in the workers, or would silently compute something else."""
+    """Settings that would fail in the workers, or would silently compute something else."""
     device, ranks = config.trainer.device, config.trainer.n_gpus_per_node * config.trainer.nnodes
     # The actor and its reference share a model: the Hub is asked once.
     for name, path in dict.fromkeys((role.model_name, str(role.model.path)) for role in roles(config)):
@@ -88,7 +88,7 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
 
 
 def text_only(config: DictConfig) -> Iterator[str]:
-    """D_pef rows, and D_exp rows beside them, are sent to the actor as token ids alone."""
+    """The actor gets D_pef rows, and D_exp rows in a batch with them, as token ids alone."""
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
     if not (actor.generate_sft or has_divergence(config)):
         return
@@ -123,7 +123,7 @@ def lora(config: DictConfig) -> Iterator[str]:
         for name, value in (("lora.rank", model.lora.rank), ("lora_adapter_path", model.lora_adapter_path)):
             if value:
                 yield (
-                    f"{prefix}.{name}={value} makes no adapter with FSDP, which goes by lora_rank: set "
+                    f"{prefix}.{name}={value} makes no adapter with FSDP, which reads lora_rank: set "
                     f"{prefix}.lora_rank."
                 )
         return
@@ -141,11 +141,11 @@ def lora(config: DictConfig) -> Iterator[str]:
 
 
 def weight_transfer(config: DictConfig) -> Iterator[str]:
-    """verl sends vLLM the weights in buckets, and what does not fit into one depends on the way they take.
+    """verl sends weights to vLLM in buckets. On a CPU the largest tensor must fit into one.
 
-    On a GPU a larger tensor goes by a CUDA IPC handle of its own (vllm_rollout/bucketed_weight_transfer.py), and nccl
-    and nixl cut it into pieces (checkpoint_engine/base.py, split_weight_chunks). In shared memory, on a CPU, the sender
-    ends with an assertion and the run waits forever.
+    On a GPU a larger tensor is sent by a separate CUDA IPC handle (vllm_rollout/bucketed_weight_transfer.py), and nccl
+    and nixl split it (checkpoint_engine/base.py, split_weight_chunks). In shared memory, on a CPU, the sender fails an
+    assertion and the run waits forever.
     """
     rollout, actor, model = (config.actor_rollout_ref[name] for name in ("rollout", "actor", "model"))
     if config.trainer.device != "cpu" or rollout.name != "vllm":
@@ -165,20 +165,19 @@ def weight_transfer(config: DictConfig) -> Iterator[str]:
 
 
 def data_parallel_ranks(config: DictConfig) -> int:
-    """Ranks that see different rows: those of a Ulysses group share theirs."""
+    """Ranks that see different rows; the ranks of a Ulysses group see the same ones."""
     return config.trainer.n_gpus_per_node * config.trainer.nnodes // next(roles(config)).ulysses
 
 
 def check_tokenizer(config: DictConfig) -> Finding:
-    """The tokenizer can be loaded, belongs to config.json and has a chat template; whether there are weights.
+    """Check that the tokenizer loads, fits config.json and has a chat template; warn if weights are not here yet.
 
     Raises:
         UserError: naming the model.
     """
     model = config.actor_rollout_ref.model
     text = config_json(model).get_text_config()
-    source = model.get("tokenizer_path") or model.path
-    tokenizer = hf_tokenizer(copy_to_local(source), trust_remote_code=model.trust_remote_code)
+    tokenizer = tokenizer_of(model)
     if not (model.custom_chat_template or tokenizer.chat_template):
         raise UserError(
             f"The tokenizer of {model.path} has no chat template, which prompts are made with: give an "
@@ -196,7 +195,11 @@ def check_tokenizer(config: DictConfig) -> Finding:
 
 
 def _has_weights(model: str) -> bool:
-    """Whether they are in the folder, or in the cache of the Hub."""
+    """Whether the weights are in the folder `model`, or in the Hub's cache.
+
+    Raises:
+        UserError: the folder holds no weights.
+    """
     folder = Path(model).expanduser()
     in_folder = folder.is_dir()
     if not in_folder:

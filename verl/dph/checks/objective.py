@@ -131,7 +131,7 @@ def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
 
 
 def advantages(config: DictConfig) -> Iterator[str]:
-    """What would change an advantage estimator of the baselines without a word (docs/explanation/baselines.md)."""
+    """Settings that would silently change a baseline's advantage estimator (docs/explanation/baselines.md)."""
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
     estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
     yield from _success_cap(config)
@@ -159,7 +159,7 @@ def _success_cap(config: DictConfig) -> Iterator[str]:
     if algorithm.success_cap is None:
         return
     if n < 2:
-        yield f"{cap} counts the correct responses of a group, and rollout.n={n} makes none: use 2 or more, or null."
+        yield f"{cap} counts the correct responses of a group, but rollout.n={n} makes none: use 2 or more, or null."
     if algorithm.adv_estimator == "gae":
         yield (
             f"{cap} sets the advantages of whole groups to 0, and algorithm.adv_estimator=gae has a critic instead of "
@@ -173,7 +173,7 @@ def _success_cap(config: DictConfig) -> Iterator[str]:
 
 
 def dynamic_sampling(config: DictConfig) -> Iterator[str]:
-    """verl raises an AssertionError for it when the trainer starts."""
+    """verl raises an AssertionError for this when the trainer starts."""
     model = config.reward.reward_model
     if config.algorithm.filter_groups.enable and model.enable and not model.enable_resource_pool:
         yield (

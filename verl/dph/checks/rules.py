@@ -1,7 +1,4 @@
-"""The rules between the settings of a training run, and the names that verl knows.
-
-A rule is a function that yields a sentence for what is wrong, listed in RULES.
-"""
+"""The rules between the settings of a training run: functions, listed in RULES, that yield a sentence per violation."""
 
 import os
 from collections.abc import Iterator
@@ -44,7 +41,7 @@ def check(config: DictConfig) -> None:
 
 
 def registered(config: DictConfig) -> Iterator[str]:
-    """Names of verl's registries, which rl/configuration cannot list without verl."""
+    """Settings whose values are names in verl's registries, which rl/configuration cannot list without verl."""
     choices = {
         "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
         "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
@@ -84,7 +81,7 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
 
 
 def keep_probe(config: DictConfig) -> Iterator[str]:
-    """It is measured in validations, on prompts of two kinds."""
+    """The probe needs validations and both files of prompts."""
     trainer = config.trainer
     if not has_keep_probe(config):
         return
@@ -100,19 +97,19 @@ def keep_probe(config: DictConfig) -> Iterator[str]:
 
 
 def ray_cpus(config: DictConfig) -> Iterator[str]:
-    """The CPUs of the Ray that this run starts; check_running_ray asks one that runs already."""
+    """The CPUs of the Ray that this run starts; check_running_ray checks a Ray that is running."""
     if os.environ.get("RAY_ADDRESS"):
         return
     found = config.ray_kwargs.ray_init.num_cpus
     if (sentence := _too_few_cpus(config, cpus_of_machine() if found is None else found)) is not None:
-        on_cpu = config.trainer.device == "cpu"  # where Ray's CPUs are only names
+        on_cpu = config.trainer.device == "cpu"  # where Ray may count more CPUs than there are cores
         yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or " + (
             "raise ray_kwargs.ray_init.num_cpus." if on_cpu else "give the machine or container more CPUs."
         )
 
 
 def check_running_ray(config: DictConfig) -> None:
-    """Reject a Ray, once it runs, that has too few CPUs on all of its nodes together.
+    """Reject a running Ray whose nodes together have too few CPUs.
 
     Raises:
         UserError: saying how many there are.
@@ -138,7 +135,7 @@ def _too_few_cpus(config: DictConfig, found: float) -> str | None:
     )
 
 
-# In this order: a later rule may rely on what an earlier one holds.
+# The order matters: a rule may rely on the ones before it.
 RULES = (
     registered,
     trainer_mode,

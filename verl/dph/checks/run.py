@@ -46,8 +46,8 @@ class Subject(without_verl.Subject):
     """A run and what its checks read, once.
 
     Attributes:
-        scorer_wait_s: seconds that a scorer has to answer; None: as long as a run gives it.
-        finished: the summary of a run that has nothing left to do; None before `checkpoint` has looked, or if there is.
+        scorer_wait_s: seconds to wait for the scorer; None: as long as a run waits.
+        finished: the summary of a run without a step left to train, which the check `checkpoint` sets; else None.
     """
 
     scorer_wait_s: float | None = None
@@ -59,7 +59,7 @@ class Subject(without_verl.Subject):
 
     @property
     def folder(self) -> Path:
-        """Of a run of verl.dph.main."""
+        """The folder of a run of verl.dph.main."""
         return Path(self.config.trainer.default_local_dir)
 
     @property
@@ -88,7 +88,7 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> Su
 
     Args:
         program: the module, such as "verl.dph.main".
-        without: names of checks that are left out, because the program makes them itself, or does not need them.
+        without: names of checks to leave out, because the program makes them itself or does not need them.
 
     Raises:
         UserError: one sentence, or one per wrong value; it names the setting, what was found and what to do.
@@ -100,20 +100,20 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> Su
 
 
 def findings(config: DictConfig, program: str, scorer_wait_s: float) -> Iterator[tuple[str, Finding]]:
-    """Name and finding of every check, as it ends; nothing is rejected."""
+    """The name and finding of every check, as soon as it ends; a failed check does not stop the others."""
     subject = Subject(config, program)
     subject.scorer_wait_s = scorer_wait_s
     yield from look_at([*without_verl.CHECKS, *CHECKS[program]], subject)
 
 
 def rules_of_training(subject: Subject) -> Finding:
-    """The rules between settings (rules.py); before and after them, what the user leaves to the program is set."""
+    """The rules between settings (rules.py). Also sets what the user leaves to the program."""
     config = subject.config
     _complete(config)
     rules.check(config)
     if subject.writes_store:
-        # Its log-probs are the initial policy's, whatever checkpoint lies in the folder. Its log lies beside the store;
-        # verl's default is ./checkpoints.
+        # A checkpoint must not replace the initial policy. The log is written beside the store, not in ./checkpoints,
+        # verl's default.
         config.trainer.resume_mode = "disable"
         config.trainer.default_local_dir = str(Path(config.data.sft_pt).expanduser().with_suffix(".run"))
     return ok("no two settings contradict each other")
@@ -127,7 +127,7 @@ def _complete(config: DictConfig) -> None:
     if config.actor_rollout_ref.actor.generate_sft:
         return
     if not config.data.val_files:
-        # verl loads a file in any case.
+        # verl loads a validation file even when it does not validate.
         config.data.val_files = config.data.train_files
         config.trainer.update(test_freq=-1, val_before_train=False)
         logger.info("There are no data.val_files: no validation.")
@@ -159,7 +159,7 @@ def other_runs(subject: Subject) -> Finding:
 
 
 def checkpoint(subject: Subject) -> Finding:
-    """The one that is resumed is this run's."""
+    """The checkpoint that the run continues belongs to it."""
     resumed = subject.resumed
     if resumed is None:
         return ok("starts at step 0")
@@ -170,7 +170,7 @@ def checkpoint(subject: Subject) -> Finding:
     return ok(f"resumes from {resumed.name}")
 
 
-def room(subject: Subject) -> Finding:
+def disk(subject: Subject) -> Finding:
     """The next checkpoints fit on the disk."""
     if subject.finished is not None or subject.writes_store:
         return skipped("this run writes no checkpoints")
@@ -184,7 +184,7 @@ def prompts(subject: Subject) -> Finding:
 
 
 def pef_store(subject: Subject) -> Finding:
-    """The store that is read belongs to this run, or the one that is written can be."""
+    """The store that the run reads belongs to it; the store that it writes can be written."""
     config = subject.config
     if subject.finished is not None:
         return skipped("the run is finished")
@@ -216,7 +216,7 @@ def with_verl(subject: Subject) -> Finding:
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
     auto_set_device(config)
     try:
-        # verl prints that all is well, and warns that there is no critic.
+        # It prints that all is well, and warns that there is no critic.
         with warnings.catch_warnings(), contextlib.redirect_stdout(None):
             warnings.simplefilter("ignore")
             reference, critic = need_reference_policy(config), need_critic(config)
@@ -228,14 +228,14 @@ def with_verl(subject: Subject) -> Finding:
 
 
 _VALID = ("settings", "files", "model")
-# In this order. A new check is a function of the subject, and a line here.
+# They run in this order. A new check is a function of the subject, and a line here.
 CHECKS: dict[str, tuple[Check[Subject], ...]] = {
     MAIN: (
         Check("rules", rules_of_training, needs=("settings", "model")),
         Check("tokenizer", tokenizer, needs=("model",)),
         Check("other runs", other_runs, needs=(*_VALID, "rules")),
         Check("checkpoint", checkpoint, needs=(*_VALID, "rules", "other runs")),
-        Check("disk", room, needs=(*_VALID, "rules", "checkpoint")),
+        Check("disk", disk, needs=(*_VALID, "rules", "checkpoint")),
         Check("data", prompts, needs=("settings", "files")),
         Check("store", pef_store, needs=(*_VALID, "rules", "tokenizer", "checkpoint")),
         Check("scorer", answers, needs=("data",)),
@@ -247,6 +247,6 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
         Check("data", prompts, needs=("settings", "files")),
         Check("scorer", answers, needs=("data",)),
     ),
-    # It checks its benchmarks itself, and its models when their turn comes.
+    # evaluate checks its benchmarks itself, and each model before it samples it.
     EVALUATE: (Check("rules", rules_of_sampling),),
 }

@@ -1,4 +1,4 @@
-"""Ask the scorer what it serves, and about every database and task of a run's prompts before anything slow starts."""
+"""Check, before anything slow starts, that the scorer serves every database and task of a run's prompts."""
 
 import asyncio
 import logging
@@ -18,10 +18,9 @@ logger = logging.getLogger(__name__)
 
 OUR_REWARD = "pkg://verl.dph.reward.score"
 
-# A response that every database can run, and that is a number: what matters is whether the server knows the database,
-# and math.
+# A response that every kind of scorer can score, right or wrong: all that matters is whether the server can.
 PROBE = "```sql\nSELECT 1\n```\n\\boxed{1}"
-# A server whose heartbeat is fine is not given a run's 90 s of retries to score one response.
+# For a server with a heartbeat, which does not need a run's 90 s of retries to score one response.
 PROBE_RETRIES = 2
 
 
@@ -30,13 +29,13 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
 
     Args:
         config: verl's trainer settings; a run with another reward function than ours is not checked.
-        rows: read once; of each database and task, the first is asked about.
+        rows: read once; the first of each database and task is scored.
         wait_s: for the first healthy server; None: SCORER_WAIT_S.
 
     Raises:
-        UserError: no scorer responds, it serves other databases than $DATABASE_PATH or another configuration than
-            $SCORER_CONFIG, where these are set, it lacks a database, a task or math, a task's function fails, or its
-            replies are not the scorer's protocol. The sentence begins with the row's file and number.
+        UserError: no scorer responds; it serves other databases than $DATABASE_PATH or another configuration than
+            $SCORER_CONFIG; it lacks a database, a task or math; a task's function fails; or its replies are not the
+            scorer's protocol. A message about a row begins with the row's file and number.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
         return
@@ -57,13 +56,13 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
 
 
 async def _check_served(client: ScorerClient) -> None:
-    """Compare what the servers say that they serve with what the user's environment asks for."""
+    """Reject a server of other databases than $DATABASE_PATH or of another configuration than $SCORER_CONFIG."""
     databases, config = os.environ.get("DATABASE_PATH"), os.environ.get("SCORER_CONFIG")
     if not (databases or config):
         return
     for address, info in (await client.infos()).items():
         if info is None:
-            logger.warning("The scorer at %s does not say what it serves: it is not compared.", address)
+            logger.warning("The scorer at %s does not say what it serves: its databases are not checked.", address)
             continue
         folders = [scorer["database_path"] for scorer in info["scorers"] if "database_path" in scorer]
         if databases and str(Path(databases).resolve()) not in folders:

@@ -1,4 +1,4 @@
-"""Whether a D_pef store belongs to the run that reads or writes it."""
+"""Whether a D_pef store belongs to the run that rehearses it."""
 
 import logging
 import os
@@ -22,6 +22,9 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
 
     Args:
         resumed: the checkpoint that the run continues.
+
+    Raises:
+        UserError: saying what differs.
     """
     if not has_divergence(config):
         return
@@ -47,8 +50,8 @@ def _checked_store(config: DictConfig) -> Store:
     is_sft = (actor.sft_loss_mode, actor.sft_loss_estimator, actor.sft_kl_estimator) == ("forward", "sampled", "k1")
     if "responses" in store.meta and not is_sft:
         logger.warning(
-            "The responses of %s were not sampled from the initial policy, and sft_loss_mode=%s as set here is not "
-            "a divergence on them; sft_loss_mode=forward with k1, sampled, is supervised fine-tuning.",
+            "The responses of %s were not sampled from the initial policy, so sft_loss_mode=%s as set here is not a "
+            "divergence on them; sft_loss_mode=forward with k1, sampled, is supervised fine-tuning.",
             path,
             actor.sft_loss_mode,
         )

@@ -4,11 +4,18 @@ verl.dph.plugin calls `register` in every process that imports verl with VERL_PL
 once, and the parts that need heavy imports when verl imports their module.
 """
 
+import os
+
 # {verl's module: our function, called with it once it is imported}; an error in the function fails that import.
 AFTER_IMPORT = {
     "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engines",
     "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
 }
+
+
+def is_chosen() -> bool:
+    """Whether this process runs verl with VERL_PLATFORM=cpu."""
+    return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
 
 
 def register() -> None:

@@ -1,11 +1,11 @@
-"""verl's agent loop workers for small models, with costs per sample paid once per worker or burst.
+"""verl's agent loop workers for small models: costs per sample become costs per worker or burst.
 
 On the demo (two cores, 256 samples of 50 tokens a step) verl's worker takes 16 ms of CPU per sample. Most of it is
 building the agent loop through Hydra, which copies the whole configuration, sending the sample to a reward worker and
 back, and writing it to TransferQueue. On GPUs, where a sample takes seconds, this does not matter.
 
 With hf servers every sample has a seed, from the run's seed, its prompt's name and its number, and all samples that are
-requested together are one burst (burst_client.py), so that the same run gives the same bits.
+requested together are one burst (burst_client.py), so that a run is reproducible to the last bit.
 
 tests/training/test_upstream.py fails when the upstream code that this relies on changes.
 """
@@ -37,7 +37,7 @@ WINDOW_SECONDS = 0.01
 # A prompt's seed: a column of a batch on its way to the workers. Prompts may bring their own (training/keep_probe.py).
 SEED = "sampling_seed"
 
-# A Ray actor class cannot be subclassed, the class behind it can.
+# A Ray actor class cannot be subclassed; the class that it wraps can.
 _AgentLoopWorkerTQ: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 _burst: ContextVar[Burst | None] = ContextVar("_burst", default=None)  # of the tasks that a call of a worker starts
 
@@ -60,7 +60,7 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
         agent_loop_tq.list_of_dict_to_tensordict = lambda rows: rows
 
     async def generate_sequences(self, batch: TensorDict) -> None:
-        """As verl's, with the requests of all samples of `batch` to hf servers in one burst."""
+        """verl's, with the requests of all samples of `batch` to hf servers in one burst."""
         token = _burst.set(self._burst_of(batch))
         try:
             await super().generate_sequences(batch)
@@ -77,8 +77,8 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
     def _asks_once_a_step(self) -> bool:
         """Whether all prompts of a step come in one call.
 
-        Dynamic sampling and asynchronous trainers request some more whenever some are done: time decides which are
-        answered together anyway, and many small batches would be slow.
+        Dynamic sampling and asynchronous trainers request more whenever some are done. Timing decides which of these
+        are answered together, and a burst for each request would make many small, slow batches.
         """
         filter_groups = self.config.algorithm.get("filter_groups", None)
         return self.config.trainer.v1.trainer_mode == "sync" and not (filter_groups and filter_groups.enable)
@@ -117,10 +117,10 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = InProcessActorClass(SharedAgentLoopWorker)
-        self._validated: dict[int, int] = {}  # the last step that validated prompts: how many
+        self._validated: dict[int, int] = {}  # {the last step that validated: prompts so far}
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """As verl's; for hf servers every prompt gets a seed from the run's seed and its name."""
+        """verl's; for hf servers every prompt gets a seed from the run's seed and its name."""
         if isinstance(self.llm_client, BurstClient) and SEED not in prompts:
             seed = self.config.actor_rollout_ref.rollout.seed
             prompts[SEED] = torch.tensor([seed_of(seed, *name) for name in self._names(prompts)])
@@ -142,8 +142,8 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
 class _InlineExecutor(ThreadPoolExecutor):
     """Runs a call where it is submitted.
 
-    verl's agent loop sends each tokenization to a thread. They take microseconds; waiting for the interpreter's lock
-    and back takes a third of the agent loop's time.
+    verl's agent loop sends each tokenization to a thread. It takes microseconds; waiting for the interpreter's lock
+    takes a third of the agent loop's time.
     """
 
     def submit(self, fn, /, *args, **kwargs):
@@ -185,7 +185,7 @@ class BurstQueue:
 
     def __init__(self, queue: Any):
         self._queue = queue
-        self._open: dict[str, tuple[list[tuple], asyncio.Task]] = {}  # by partition: what waits, and its put
+        self._open: dict[str, tuple[list[tuple], asyncio.Task]] = {}  # {partition: waiting rows, their put}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)

@@ -81,10 +81,7 @@ class GlooCheckpointEngine(CheckpointEngine):
 
         Args:
             weights: (name, tensor) pairs. Getting one is a collective of all ranks, so every rank runs through all.
-            global_steps: verl names the version to the receivers itself.
-
-        Returns:
-            no metrics.
+            global_steps: not used; verl tells the receivers the version itself.
         """
         stream = ensure_async_iterator(weights)
         if self._rank == _NOT_IN_GROUP:
@@ -115,7 +112,7 @@ class GlooCheckpointEngine(CheckpointEngine):
                 yield item
 
     def _broadcast(self, data: bytes = b"", failed: bool = False) -> tuple[bytes, bool]:
-        """The sender's data on every rank (nothing: the end), and whether they say that it failed."""
+        """The sender's data, on every rank (empty at the end), and whether they are an error message."""
         header = torch.tensor([len(data), failed])
         self._group.broadcast(header, _SENDER).wait()
         size, failed = header.tolist()

@@ -23,7 +23,7 @@ def current_device() -> int:
 
 
 def nothing(*args, **kwargs) -> None:
-    """One device, no allocator's cache, nothing shared by handle, and a peak that cannot be reset."""
+    """A process on the CPU has one device, no allocator's cache, no shared handles and a peak that cannot be reset."""
 
 
 set_device = empty_cache = ipc_collect = reset_peak_memory_stats = nothing

@@ -63,7 +63,7 @@ class InProcessActorClass:
 
 
 def use_in_process_router() -> None:
-    """Let this process keep verl's default load balancer, whose clients are all in this process on a CPU."""
+    """Keep verl's default load balancer in this process, where all of its clients are on a CPU."""
     stock = inspect.unwrap(router.get_router_handle)
 
     @functools.wraps(stock)

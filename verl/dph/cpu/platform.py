@@ -10,23 +10,26 @@ import torch
 import verl.utils.distributed as verl_distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
-from verl.dph.cpu import device
+from verl.dph.cpu import device, is_chosen
 
 
 @PlatformRegistry.register(platform="cpu")
 class CPUPlatform(PlatformBase):
-    """One process is one device. Ray gets as many fake "GPU"s as there are ranks, because verl schedules by them
-    (verl/single_controller/ray/base.py): `+ray_kwargs.ray_init.num_gpus=N`."""
+    """One process is one device.
+
+    Ray gets as many fake "GPU"s as there are ranks (`+ray_kwargs.ray_init.num_gpus=N`), because verl schedules by them
+    (verl/single_controller/ray/base.py).
+    """
 
     device_name = "cpu"
     vendor_name = "cpu"
     device_module: ModuleType = device
 
     def is_available(self) -> bool:
-        return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
+        return is_chosen()
 
     def current_device(self) -> str:
-        # verl passes this to tensor.to(), where a bare index would mean an accelerator
+        # verl passes this to tensor.to(), where an index would mean an accelerator.
         return "cpu"
 
     def device_count(self) -> int:

@@ -1,8 +1,8 @@
 """The `vllm.general_plugins` entry point: makes weight updates work with vLLM on a CPU.
 
-vLLM packs the weight of a linear layer for its CPU kernels once it is loaded, and then drops the plain one
-(model_executor/layers/linear.py, UnquantizedLinearMethod), so that there is nothing to load the trainer's weights into
-and the worker dies. Here the plain weight stays: verl loads into it and has it packed again after every update
+vLLM packs the weight of a loaded linear layer for its CPU kernels and then drops the plain weight
+(model_executor/layers/linear.py, UnquantizedLinearMethod). The trainer's weights then have no target, and the worker
+dies. Here the plain weight stays: verl loads into it and has it packed again after every update
 (verl/workers/rollout/vllm_rollout/utils.py, update_weights_from_ipc). This doubles the memory of the weights.
 
 vLLM calls `register` in every one of its processes, before it builds a model.
@@ -15,6 +15,7 @@ import os
 import torch
 
 from rl.common.errors import UserError
+from verl.dph.cpu import is_chosen
 
 NAME = "dph"  # of the entry point, in pyproject.toml
 
@@ -40,7 +41,7 @@ def check_environment() -> None:
 
 def register() -> None:
     """Keep plain weights, with VERL_PLATFORM=cpu and on vLLM's CPU platform only."""
-    if os.environ.get("VERL_PLATFORM", "").strip().lower() != "cpu":
+    if not is_chosen():
         return
     from vllm.model_executor.layers import utils
     from vllm.platforms import current_platform
@@ -53,5 +54,5 @@ def register() -> None:
     def pack_and_keep(layer: torch.nn.Module, remove_weight: bool) -> None:
         pack(layer, remove_weight=False)
 
-    # both callers import it where they use it
+    # Both callers import the function when they call it.
     utils.dispatch_cpu_unquantized_gemm = pack_and_keep

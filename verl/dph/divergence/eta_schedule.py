@@ -19,11 +19,11 @@ SPAN_THE_RUN = ("cosine",)
 _Settings: Any = make_dataclass("_Settings", dataclass_fields(REHEARSAL, ETA), frozen=True)
 
 
-class CoefficientControl(_Settings):
+class EtaControl(_Settings):
     """`actor.sft_loss_control` (rl/configuration/training.py)."""
 
 
-class Coefficient:
+class EtaSchedule:
     """eta of every training step; steps count from 1.
 
     With s the step, S the last step, W = warmup_steps and eta = sft_loss_coeff:
@@ -43,7 +43,7 @@ class Coefficient:
         eta: sft_loss_coeff.
     """
 
-    def __init__(self, control: CoefficientControl, eta: float):
+    def __init__(self, control: EtaControl, eta: float):
         self.control, self.eta = control, eta
         self.controlled = eta
         self.total_steps = 0

@@ -32,8 +32,8 @@ from torch.nn.functional import softplus
 
 LOG2 = math.log(2.0)
 
-# Between whole distributions p f~(q/p) is at most of the order of q for all divergences but Pearson's, so that this
-# bound only keeps the arithmetic finite.
+# Between whole distributions p f~(q/p) is at most of the order of q, except for Pearson's divergence: the bound only
+# keeps the arithmetic finite.
 DISTRIBUTION_LOG_RATIO_MAX = 40.0
 
 # f~ of a divergence, as a function of the log-ratio.
@@ -187,11 +187,11 @@ def policy_weight(f: Integrand, log_ratio: torch.Tensor, bound: float) -> torch.
     """f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta on samples of pi_theta.
 
     grad D_f(pi_theta || pi_ref) = E_{a ~ pi_theta}[f'(u) grad log pi_theta(a)], and a constant may be subtracted as a
-    baseline (docs/explanation/derivations.md, "the policy form"). Taken as d/dd f~ / u, so that each divergence needs
-    no second formula.
+    baseline (docs/explanation/derivations.md, "the policy form"). Computed as d/dd f~ / u, so that no divergence needs
+    a second formula.
 
     Args:
-        f: one of the functions above but the tail forms.
+        f: one of the functions above, except the tail forms.
         log_ratio: any shape, float32, at tokens that the policy sampled.
         bound: beyond +-bound the weight is continued by its tangents, because it grows with exp(|d|) (forward KL where
             d << 0, Pearson where d >> 0).
@@ -228,7 +228,7 @@ def between_distributions(f: Integrand, log_p: torch.Tensor, log_q: torch.Tensor
     divergence of the whole ones (data-processing inequality), and equal to it when the bucket is empty.
 
     Args:
-        f: one of the functions above but the tail forms.
+        f: one of the functions above, except the tail forms.
         log_p: (..., categories) log-probs of pi_ref that sum to 1, without gradient; -inf for a category that is empty
             under both.
         log_q: (..., categories) log-probs of pi_theta that sum to 1.

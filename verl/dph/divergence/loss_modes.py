@@ -1,7 +1,7 @@
 """What each `sft_loss_mode` adds to the loss: a divergence on D_pef rows, on D_exp rows, on both, or on neither.
 
-On D_pef the samples are pi_ref's, correct and from its nucleus (generator form, no reference model). On D_exp they are
-pi_theta's (policy form), which needs pi_ref's log-probs of them and so a reference model. The table of modes is
+D_pef rows are correct samples from pi_ref's nucleus (generator form, no reference model). D_exp rows are samples of
+pi_theta (policy form), whose log-probs under pi_ref need a reference model. The table of modes is
 rl/configuration/divergences.py.
 """
 

@@ -35,7 +35,7 @@ def largest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, t
         lse = x.logsumexp(-1, keepdim=True)
         rest = x.scatter(1, ids, -torch.inf).logsumexp(-1, keepdim=True)
         parts.append((ids.int(), top - lse, (rest - lse)[:, 0]))
-    # float16 only now: autocast to bf16 rejects a cat of it.
+    # Converted last, because torch.cat of float16 fails under autocast to bf16.
     ids, log_probs, rest = (torch.cat(part) for part in zip(*parts, strict=True))
     return ids, log_probs.half(), rest.half()
 
@@ -61,7 +61,7 @@ class LogProbs(torch.autograd.Function):
             labels: (T,) int64.
             positions: (N,) int64, increasing.
             ids: (N, K) integer.
-            overwrite: whether backward may write the gradient into the logits, which nothing else may need then.
+            overwrite: whether backward may write the gradient into the logits; nothing else may need them then.
 
         Returns:
             log_probs (T,) of the labels and log_q (N, K + 1) of the ids and of all other tokens, float32.
@@ -147,8 +147,8 @@ class Entropy(torch.autograd.Function):
 def entropy_of(logits: torch.Tensor) -> torch.Tensor:
     """Entropy of each position; replaces verl's entropy_from_logits in our workers on a CPU (training/actor_worker.py).
 
-    verl's function keeps float32 copies of all logits for the backward pass, which a weight of 0 (entropy_coeff) then
-    runs for nothing.
+    verl's function keeps float32 copies of all logits for a backward pass that runs even if its weight (entropy_coeff)
+    is 0.
 
     Args:
         logits: (..., V), any float type.

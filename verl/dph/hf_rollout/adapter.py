@@ -56,12 +56,12 @@ class HFServerAdapter(BaseRollout):
                 raise ValueError("the hf rollout takes merged weights: set actor_rollout_ref.model.lora.merge=True")
             server = ray.get_actor(server_name(self.replica_rank))
             first = True
-            # The server rounds to its type anyway.
+            # The server would round to its type anyway.
             async for bucket in in_buckets(stream, dtype=PrecisionType.to_dtype(self.config.dtype)):
                 await server.stage_weights.remote(bucket, first=first)
                 first = False
             await server.commit_weights.remote(global_steps)
         finally:
-            # leaving early would leave the other ranks in a collective forever
+            # Leaving early would leave the other ranks in a collective forever.
             async for _ in stream:
                 pass

@@ -19,13 +19,13 @@ def server_name(replica_rank: int, suffix: str = "") -> str:
 class HFReplica(RolloutReplica):
     """A replica is one server process."""
 
-    # Ray's calls of a server at once. Requests that an abort holds count, and resume_generation must get past them.
+    # Concurrent calls of a server. Requests held by an abort count too, and resume_generation must not wait for them.
     max_concurrency = 100_000
 
     async def init_standalone(self) -> None:
         """Start a server that reads its weights from the model's path, on a separate device.
 
-        It needs a worker only when a trainer will send it weights (another checkpoint_engine.backend than naive).
+        It needs a worker only if a trainer sends it weights (another checkpoint_engine.backend than naive).
         """
         if self.config.checkpoint_engine.backend != "naive":
             await super().init_standalone()
@@ -67,7 +67,7 @@ class HFReplica(RolloutReplica):
     async def _placement(self) -> dict[str, Any]:
         """Ray's options for a separate device, or for the device of the replica's worker if it has one.
 
-        Ray counts the worker's device as taken, so the environment shows it to the server, as verl does with vLLM's.
+        Ray counts the worker's device as taken, so an environment variable shows it to the server, as for verl's vLLM.
         """
         if not self.workers:
             return {"num_gpus": 1}

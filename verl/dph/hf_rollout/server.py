@@ -1,8 +1,8 @@
 """The server of the rollout "hf": a Ray actor with a Hugging Face causal language model on the CPU or one GPU.
 
-It has the part of the interface of verl's vLLM server (vllm_async_server.py) that verl's LLMServerClient and
-RolloutReplica call. Everything runs on the actor's event loop between the steps of a generation: a step is never
-interrupted, and only the weights need a lock.
+It has the methods of verl's vLLM server (vllm_async_server.py) that verl's LLMServerClient and RolloutReplica call.
+Everything runs on the actor's event loop between the steps of a generation: a step is never interrupted, and only the
+weights need a lock.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from verl.workers.rollout.utils import get_max_position_embeddings
 
 from verl.dph.hf_rollout import attention
 from verl.dph.hf_rollout.generation import Generation, Request
-from verl.dph.hf_rollout.sampling import SamplingParams, end_ids, stable_key, uniforms
+from verl.dph.hf_rollout.sampling import SamplingParams, check_text_only, end_ids, stable_key, uniforms
 from verl.dph.hf_rollout.weights import WeightStage
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class HFServer:
         replica_rank: int,
         device: str | None = None,
     ) -> None:
-        # Without the variable there is one, because the servers of all ranks share the cores.
+        # One by default, because the servers of all ranks share the cores.
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or 1))
         self._device = device or get_device_name()
         self.config = omega_conf_to_dataclass(config)
@@ -83,13 +83,13 @@ class HFServer:
         self._serving = asyncio.get_running_loop().create_task(self._serve())
 
     def close(self) -> None:
-        """End serving, where no Ray actor ends with it."""
+        """Stop a server that is not a Ray actor."""
         if self._serving is not None:
             self._serving.cancel()
 
     def _load_model(self) -> torch.nn.Module:
         dtype = PrecisionType.to_dtype(self.config.dtype)
-        # In float32 it would change the last digits, and with them the tiny demo's samples.
+        # In float32 the folded attention would change the last digits, and with them the tiny demo's samples.
         folded = self._device == "cpu" and dtype != torch.float32
         configured = self.model_config.override_config.get("attn_implementation", "sdpa")
         settings = {
@@ -122,7 +122,7 @@ class HFServer:
         Args:
             prompt_ids: token ids, at least one.
             sampling_params: see `SamplingParams.from_request`.
-            request_id: only named in errors.
+            request_id: for errors.
             burst: see `Request`.
             multimodal: images and the like, which must be absent.
 
@@ -161,9 +161,7 @@ class HFServer:
     def _read_request(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, multimodal: dict[str, Any]
     ) -> Request:
-        unsupported = sorted(name for name, value in multimodal.items() if value)
-        if unsupported:
-            raise ValueError(f"request {request_id}: the hf rollout takes text only, not {unsupported}")
+        check_text_only(request_id, multimodal)
         room = self._max_length - len(prompt_ids)
         if not prompt_ids or room < 1:
             raise ValueError(
@@ -247,7 +245,7 @@ class HFServer:
         while self._active:
             for request in generation.step():
                 self._resolve(request)
-            # lets requests arrive, outputs leave and an abort take effect between two steps
+            # Let requests arrive, outputs leave and an abort take effect between two steps.
             await asyncio.sleep(0)
 
     def _resolve(self, request: Request) -> None:
@@ -271,7 +269,7 @@ class HFServer:
             global_steps: the version of the weights, reported with every output from now on.
 
         Raises:
-            ValueError: when they are not those of the model, which keeps its old ones (see WeightStage.commit).
+            ValueError: when they do not fit the model, which keeps its old ones (see WeightStage.commit).
         """
         async with self._model_lock:
             self._stage.commit()
@@ -286,7 +284,7 @@ class HFServer:
         """End every request with its partial output and admit none until `resume_generation`.
 
         Args:
-            reset_prefix_cache: no cache outlives a batch.
+            reset_prefix_cache: not used; no cache outlives a batch.
             reject_request: abort requests that arrive meanwhile, instead of holding them.
         """
         self._open.clear()
@@ -304,7 +302,7 @@ class HFServer:
         self._open.set()
 
     async def sleep(self, *args: Any, **kwargs: Any) -> None:
-        """Leave the GPU memory of past batches to the trainer; the weights stay."""
+        """Free the GPU memory of past batches; the weights stay."""
         get_torch_device().empty_cache()
 
     async def nothing(self, *args: Any, **kwargs: Any) -> None:

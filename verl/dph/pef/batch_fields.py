@@ -14,7 +14,6 @@ PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_ref_log_probs", "pef_num_tokens"
 PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"
 PEF_REST_LOG_PROBS = "pef_rest_log_probs"
 
-# The field of store.Row for each of these.
 ROW_FIELD_OF = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
 
 
@@ -35,7 +34,7 @@ def token_fields(rows: list[Row]) -> dict[str, list[torch.Tensor]]:
 
 
 def jagged(parts: list[torch.Tensor], dtype: torch.dtype | None = None) -> torch.Tensor:
-    """The parts as rows. They are converted together, because single conversions fragment the allocator's memory."""
+    """A jagged tensor with a row per part. They are converted together: single conversions fragment memory."""
     values = torch.cat(parts)
     offsets = torch.tensor([0, *(len(part) for part in parts)]).cumsum(0)
     return torch.nested.nested_tensor_from_jagged(values.to(dtype or values.dtype), offsets)

@@ -34,12 +34,12 @@ from verl.dph.sampling.sampler import SamplingSettings
 
 logger = logging.getLogger(__name__)
 
-# Added to data.sft_seed, so that the refinement sample is a new one and not a sample of the pre-sampling repeated.
+# Added to data.sft_seed, so that the refinement does not repeat a sample of the pre-sampling.
 REFINEMENT_SEED = 1_000_003
 
 
 def write_store(trainer) -> None:
-    """Sample or read responses, write data.sft_pt with their log-probs, move or drop prompts whose sample failed.
+    """Sample or read responses, write data.sft_pt with their log-probs, and move or drop prompts whose sample failed.
 
     A store that exists already only gets the next-token distributions of data.sft_top_k, if missing.
 
@@ -112,7 +112,7 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
     prompts = asyncio.run(
         draw_samples(config, trainer.get_llm_client(), files=[correct], settings=settings, output=samples)
     )
-    # Keeps little more than the token ids in memory, for 100,000 prompts.
+    # Only token ids are kept in memory: there may be 100,000 prompts.
     correct_responses = {
         record.id: torch.tensor(record.response_ids, dtype=torch.int32)
         for record in read_samples(samples)
@@ -132,7 +132,7 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
 
 
 def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
-    """The store, if it exists and is complete. With the refinement's samples it holds exactly the prompts of `correct`.
+    """The store, if it exists and is complete: one of refinement samples, if it holds exactly the prompts of `correct`.
 
     Raises:
         UserError: its rows come from another source.
@@ -148,10 +148,10 @@ def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
 
 
 def move_rows(correct: Path, wrong: Path | None, *, stay: set[int | str]) -> int:
-    """Keep the rows of `stay` in `correct` and append the others to `wrong` if missing; each file atomically.
+    """Keep the rows of `stay` in `correct`, and append the others to `wrong` if it lacks them; each file atomically.
 
     Args:
-        wrong: None to leave the others out.
+        wrong: None to drop the others.
 
     Returns:
         How many rows left `correct`.

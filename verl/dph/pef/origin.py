@@ -1,4 +1,4 @@
-"""What a run's reference log-probs depend on. A store records it, and it is compared before a store is used."""
+"""What a run's reference log-probs depend on. A store records it, and a run compares it before it uses the store."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def engine_dtype(config: DictConfig) -> str:
 
 
 def _chat_template(config: DictConfig) -> str:
-    """Settings that change prompts beside the tokenizer's own template, as JSON: "{}" without any."""
+    """Settings besides the tokenizer's own template that change prompts, as JSON; "{}" for none."""
     arguments = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
     custom = config.actor_rollout_ref.model.get("custom_chat_template")
     template = {"sha256": hashlib.sha256(custom.encode()).hexdigest()[:12]} if custom else {}

@@ -23,12 +23,12 @@ from rl.common.errors import UserError
 from verl.dph.pef.batch_fields import ROW_FIELD_OF, jagged, token_fields
 from verl.dph.pef.store import Row, rows_digest, stored_dtype
 
-# What the engine computes for a list of rows: by the name of a Row's field, one tensor per row.
+# What the engine computes for a list of rows: {field of Row: one tensor per row}.
 Compute = Callable[[list[Row]], dict[str, list[torch.Tensor]]]
 
 
 def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torch.Tensor]]:
-    """Log-probs of the responses of `rows`, by way of TransferQueue as in a training step, sharded over ranks.
+    """Log-probs of the responses of `rows`, computed through TransferQueue as in a training step, sharded over ranks.
 
     Args:
         trainer: one of verl.dph.training.trainer.TRAINERS whose workers are up.
@@ -36,7 +36,7 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
         top_k: likeliest next tokens per position, 0 for none.
 
     Returns:
-        By field of Row, one tensor per row, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
+        {field of Row: one tensor per row}, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
         top_k > 0 also `top_ids`, `top_log_probs` (R, top_k) and `rest_log_prob` (R,).
     """
     ranks = trainer.data_parallel_size()
@@ -63,7 +63,7 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
         data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
     finally:
         tq.kv_clear(keys=keys, partition_id="train")
-    # A copy: what comes out are views of the prompts' log-probs too.
+    # Copied, because they are views of tensors that also hold the prompts' log-probs.
     responses = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
     found = {"ref_log_probs": [part.to(torch.float32, copy=True) for part in responses]}
     if top_k:
@@ -80,7 +80,7 @@ def fill_in_parts(rows: list[Row], compute: Compute, *, folder: Path, size: int,
         origin: model and settings that `compute` depends on (JSON).
 
     Returns:
-        How many rows were there already.
+        How many rows' values were read from parts of an earlier run.
 
     Raises:
         UserError: a part cannot be written.

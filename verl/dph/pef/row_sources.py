@@ -105,7 +105,7 @@ def given_rows(config: DictConfig) -> Store:
 
 
 def _presampled(config: DictConfig) -> Store:
-    """The correct samples of each prompt, whole ones, by their number."""
+    """The correct samples of each prompt that were not cut off, in the order of their numbers."""
     path = Path(config.data.sft_samples).expanduser()
     metadata, origin = read_metadata(path), origin_of(config)
     for name in ("model_hash", "tokenizer_hash", "temperature", "top_p"):

@@ -74,8 +74,8 @@ class Store:
     """D_pef in memory.
 
     Attributes:
-        meta: where it comes from: model (path), model_hash, tokenizer_hash, temperature, top_p, seed, engine dtype, and
-            how many prompts there were (prompts) and have a row (kept).
+        meta: the rows' origin (pef/origin.py) and source (pef/row_sources.py), the number of prompts (prompts), and how
+            many of them have a row (kept).
         rows: in the order of the file.
     """
 
@@ -214,7 +214,7 @@ def _joined(rows: list[Row], name: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 def rows_digest(rows: list[Row]) -> "hashlib._Hash":
-    """sha256 of the ids, prompts and responses of rows, to which more can be added."""
+    """sha256 of the ids, prompts and responses of rows; the caller may add to it."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(f"{row.id} {len(row.prompt)} {len(row.response)} ".encode())

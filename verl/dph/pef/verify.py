@@ -23,7 +23,7 @@ HALF_TOLERANCE = 2e-2
 # Nats of a logit, used where it allows a row more than HALF_TOLERANCE. A change e of a token's logit moves its log-prob
 # by e (1 - p), and so the row by the mean of e (1 - p), whatever its entropy. bfloat16 rounds a logit between 16 and 32
 # to a multiple of 1/8, in another batch perhaps to the next one, and a log-prob depends on two logits, the token's and
-# the likeliest. Measured were 0.1 (docs/explanation/measurements.md).
+# the likeliest. The largest measured was 0.1 (docs/explanation/measurements.md).
 LOGIT_TOLERANCE = 0.25
 
 
@@ -53,7 +53,7 @@ class Tolerance:
         return f"{'mean over a row' if self.of_mean else 'every token'}; tolerance {self.nats:g}{more}"
 
     def difference(self, stored: torch.Tensor, again: torch.Tensor) -> "Difference":
-        """Of two (R,) or (R, k) tensors; infinite if one holds NaN."""
+        """The difference of two (R,) or (R, k) tensors; infinite if one holds NaN."""
         apart = (stored.double() - again.double()).abs()
         apart[(stored == again).to(apart.device)] = 0.0  # -inf, the log of 0, equals itself
         apart = apart.nan_to_num(nan=torch.inf)

@@ -31,7 +31,7 @@ async def compute_score(
         ground_truth: the row's reward_model.ground_truth.
         extra_info: the row's; not used.
         scorer, timeout, retries, busy_limit: reward.custom_reward_function.reward_kwargs; without scorer, $DPH_SCORER.
-        reward_router_address, reward_model_tokenizer: passed by verl beside a reward model; not used.
+        reward_router_address, reward_model_tokenizer: verl passes them if there is a reward model; not used.
 
     Returns:
         Always the same keys: score (the reward: 0..1, of some reward models -1), acc (0 or 1), gold_error (0 or

@@ -40,7 +40,7 @@ def model_folder(model: str, trust_remote_code: bool = False) -> str:
         A folder with weights and tokenizer; `model` itself if it is not a folder.
 
     Raises:
-        UserError: another folder, a checkpoint that cannot be read, or one that another process merges.
+        UserError: the folder is not one of these, the checkpoint cannot be read, or another process is merging it.
     """
     folder, checkpoint = _find(model)
     if checkpoint is not None and not _is_merged(checkpoint):
@@ -66,7 +66,7 @@ def shard_hashes(model: str) -> dict[str, str] | None:
 
 @contextmanager
 def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = False) -> Iterator[str]:
-    """As model_folder, but shards that are not merged yet are merged into `merged`, which is removed at the end."""
+    """Like model_folder, but shards that are not merged yet are merged into `merged`, which is removed at the end."""
     folder, checkpoint = _find(model)
     if checkpoint is None or _is_merged(checkpoint):
         yield folder
@@ -79,8 +79,8 @@ def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = F
 
 
 def _find(model: str) -> tuple[str, Path | None]:
-    """The folder with the model's weights in the Hugging Face format, now or once they are merged; and the actor folder
-    with the shards to merge, or None."""
+    """The folder that has, or will have, the model's weights in the Hugging Face format, and the actor folder whose
+    shards must be merged for it, or None."""
     folder = Path(model).expanduser()
     if not folder.is_dir():
         return model, None
@@ -183,7 +183,7 @@ class _Merger(FSDPModelMerger):
     def _load_and_merge_state_dicts(
         self, world_size: int, total_shards: int, mesh_shape: tuple[int, ...], mesh_dim_names: tuple[str, ...]
     ) -> dict[str, torch.Tensor]:
-        """{name: whole tensor} of the ranks that hold one copy of the model between them (all, without replicas)."""
+        """{name: whole tensor}, from ranks that together hold one copy of the model (all ranks, without replicas)."""
         ranks = tqdm(range(total_shards), desc="Reading shards", unit="rank", delay=5)
         states = [self._load(world_size, rank) for rank in ranks]
         return {
@@ -194,7 +194,7 @@ class _Merger(FSDPModelMerger):
     def _whole(self, name: str, parts: list[torch.Tensor]) -> torch.Tensor:
         if not isinstance(parts[0], DTensor):
             return merge_non_dtensor_shards(name, parts)
-        # Before the last dimension of a mesh come replicas.
+        # Only the last dimension of a mesh shards; the ones before it replicate.
         return self._merge_by_placement([part.to_local() for part in parts], parts[0].placements[-1])
 
     def _load(self, world_size: int, rank: int) -> dict[str, torch.Tensor]:

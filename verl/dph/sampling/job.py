@@ -1,4 +1,4 @@
-"""Validate the config, then generate and score the missing samples of a file."""
+"""Validate the settings of a samples file, then generate and score the samples that it lacks."""
 
 import contextlib
 import logging
@@ -26,7 +26,7 @@ from verl.dph.sampling.rollout_engine import replica_count
 from verl.dph.sampling.sampler import Drawn, SamplingSettings, sample
 
 logger = logging.getLogger(__name__)
-# It logs which of verl's token builders a model gets.
+# It would log which of verl's token builders a model gets.
 logging.getLogger("verl.utils.tokenizer.continuous_token_wiring").setLevel(logging.ERROR)
 
 
@@ -81,12 +81,12 @@ def prepare(
             reward_kwargs.
         files: parquet files in the row format.
         output: F.jsonl.
-        max_in_flight: requests to the engine at a time; None: twice what the replicas batch.
+        max_in_flight: requests to the engine at a time; None: twice as many as the replicas batch.
         responses: samples file of the same prompts, complete when the job is drawn; its responses are scored.
 
     Raises:
-        UserError: a file, row, model or setting that cannot work, and prompts that are too long unless
-            data.filter_overlong_prompts leaves them out.
+        UserError: a file, row, model or setting cannot work, or a prompt is too long and data.filter_overlong_prompts
+            does not leave it out.
     """
     model = config.actor_rollout_ref.model
     hashes = model_hash(model.path), tokenizer_hash(model.tokenizer_path or model.path)
@@ -152,7 +152,8 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         What was drawn now.
 
     Raises:
-        ScorerUnavailable: no scorer responds, at the start or later; what is written stays and is resumed.
+        UserError: job.responses lacks a response or has one to another prompt.
+        ScorerUnavailable: no scorer responds, at the start or later; samples written so far stay, for the next run.
     """
     with SampleWriter(job.output, job.metadata) as writer:
         if len(writer.done) == job.total:
@@ -201,12 +202,11 @@ async def draw_samples(
     """Sample the prompts of `files` with a running engine, such as a trainer's.
 
     Args:
-        config: verl's trainer settings (see prepare).
         client: verl's LLMServerClient.
         output: F.jsonl; resumed if unfinished.
 
     Returns:
-        The prompts, in file order, re-read in every iteration.
+        The prompts in file order, read again in every iteration.
 
     Raises:
         UserError: see prepare and draw.

@@ -1,15 +1,15 @@
-"""Join a running Ray (RAY_ADDRESS), such as a cluster of several nodes (rl/cluster)."""
+"""Join the running Ray of RAY_ADDRESS, such as a cluster of several nodes (rl/cluster)."""
 
 import os
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.utils.device import get_resource_name
 
-# Set by rl.cluster: the head's address.
+# Variable that rl.cluster sets to the head's address.
 _HEAD = "DPH_HEAD"
 # Resources that each node's own `ray start` defines: ray.init rejects them when it joins.
 _RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
-# Every node has 1 of a resource with its name.
+# How much to ask of the resource that Ray names after a node; the node has 1 of it.
 _A_LITTLE = 0.001
 # Variables of the driver for processes on other nodes, which inherit the environment of their node's Ray.
 _ENVIRONMENT_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH", "VERL_PLATFORM")

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient | HFServer]":
     """Start Ray if none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
 
-    The replicas, data-parallel over trainer.nnodes x trainer.n_gpus_per_node, end with the block, and so does a Ray
-    that was started here. A single hf replica on a CPU runs in this process, without Ray.
+    The replicas are data-parallel over trainer.nnodes x trainer.n_gpus_per_node. They and a Ray that was started here
+    end with the block. A single hf replica on a CPU runs in this process, without Ray.
 
     Args:
         config: verl's trainer settings that check_rollout accepted, with rollout.nnodes above 0.
@@ -162,7 +162,7 @@ def check_platform(config: DictConfig) -> None:
 
 
 def _start_ray(config: DictConfig) -> None:
-    """As verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
+    """Start Ray as verl's run_ppo does, with the settings of ray_kwargs.ray_init."""
     join_running(config)
     settings = config.ray_kwargs.get("ray_init", {})
     runtime_env = OmegaConf.merge(get_ppo_ray_runtime_env(config), settings.get("runtime_env", {}))
@@ -177,7 +177,7 @@ def _check_resources(config: DictConfig) -> None:
             f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {resources.get('GPU', 0):g}: "
             "lower them, or use a machine with more."
         )
-    # The servers of hf reserve none here.
+    # hf servers reserve no CPU here.
     if resources.get("CPU", 0) < wanted * PER_ROLLOUT_RANK and config.actor_rollout_ref.rollout.name != "hf":
         raise UserError(
             f"{wanted} ranks of rollouts reserve {wanted * PER_ROLLOUT_RANK} of Ray's CPUs, and Ray has "

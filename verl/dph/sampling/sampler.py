@@ -1,11 +1,11 @@
-"""Sample every prompt n times and score the responses concurrently, appending each record as it comes.
+"""Sample every prompt n times and score the responses concurrently; each record is appended as soon as it is scored.
 
 Resumable per sample: recorded samples are not sampled again, and responses that wait for their score are not generated
 again. The seed of a sample depends only on the run's seed, the prompt's id and the sample's number, so records do not
 depend on batching, order or interruptions (on an engine whose responses do not depend on the batch).
 
-Memory holds at most three responses per `max_in_flight`: one being scored, one in the queue, and one waiting for room
-in it. An engine that is faster than the scorer waits.
+Memory holds at most three responses per `max_in_flight`: one being scored, one in the queue, and one waiting for a
+place in it. An engine that is faster than the scorer waits.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class SamplingSettings:
 
     @classmethod
     def of(cls, config: DictConfig, *, n: int, seed: int, log_probs: bool = False) -> "SamplingSettings":
-        """Those of actor_rollout_ref.rollout and data.max_response_length in verl's settings."""
+        """From actor_rollout_ref.rollout and data.max_response_length of verl's settings."""
         rollout = config.actor_rollout_ref.rollout
         return cls(
             n, rollout.temperature, rollout.top_p, rollout.top_k, config.data.max_response_length, seed, log_probs
@@ -101,7 +101,7 @@ async def sample(
         tokenizer: decodes prompts and responses.
         prompts: each within the engine's length; read once, as they are needed.
         stop_ids: the model's end tokens; a response that does not end in one was truncated.
-        max_in_flight: requests to the engine at a time; as many responses may wait for their score.
+        max_in_flight: requests to the engine at a time, and responses that may wait for their score.
 
     Returns:
         What was generated now; samples that the file held already do not count.
@@ -124,7 +124,7 @@ async def sample(
                 for task in scorers:
                     task.cancel()
         except ExceptionGroup as failures:
-            raise _first(failures) from None  # from the group that holds it, it would be its own cause
+            raise _first(failures) from None  # the group holds it: it would be its own cause
     return Drawn(run.samples, run.tokens, time.monotonic() - run.started, run.seconds_before)
 
 
@@ -166,7 +166,7 @@ class _Run:
 
     async def generate_responses(self, to_draw: Iterator[tuple[_Question, int]]) -> None:
         for question, number in to_draw:
-            # Perhaps drawn by a run that ended before its score.
+            # An earlier run may have drawn it and ended before its score.
             response = self.writer.waiting.get((question.prompt.id, number)) or await self.draw(question, number)
             await self.responses.put((question, response))
 

@@ -1,1 +1,1 @@
-"""verl's trainers with rehearsal: losses, workers, batches, checks, checkpoints."""
+"""verl's trainers with rehearsal: losses, workers, batches, checkpoints."""

@@ -60,8 +60,10 @@ class TopKRecorder:
 
 
 def replace_functions() -> None:
-    """Replace functions of verl in this process: FSDP engines take log-probs in one pass, critics have the configured
-    attention, and on a CPU entropies are computed in chunks and saved weights are copies.
+    """Replace functions of verl in this process.
+
+    FSDP engines then compute log-probs in one pass over the logits, and critics use the configured attention. On a CPU
+    entropies are computed in chunks, and saved weights are copies.
     """
     if transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of:
         return
@@ -87,7 +89,7 @@ class DPHPasses(ReplacedFunctions):
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def compute_top_k(self, data: TensorDict) -> TensorDict:
-        """compute_log_prob that also returns the `top_k` likeliest tokens (a setting of the batch) at each position.
+        """verl's compute_log_prob, and the `top_k` likeliest tokens at each position (a setting of the batch).
 
         Returns:
             jagged rows: "log_probs" (prompt + response,), and for the response positions the fields PEF_TOP_IDS,
@@ -146,16 +148,16 @@ def gradient_norm(engine: FSDPEngine) -> float:
 
 
 class DPHWorker(DPHPasses, ActorRolloutRefWorker):
-    """Of trainers with rollouts and updates on the same devices."""
+    """The actor of trainers with rollouts and updates on the same devices."""
 
 
 class DPHDetachWorker(DPHPasses, DetachActorWorker):
-    """Of trainers with rollouts on separate devices."""
+    """The actor of trainers with rollouts on separate devices."""
 
 
 class DPHReferenceWorker(ReplacedFunctions, ActorRolloutRefWorker):
-    """Of a separate reference model."""
+    """A separate reference model."""
 
 
 class DPHCriticWorker(ReplacedFunctions, TrainingWorker):
-    """Of a critic."""
+    """A critic."""

@@ -91,8 +91,9 @@ def check_rewards(infos: Iterable[dict]) -> None:
 def without_padding(
     estimator: Callable, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **others
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl's `estimator` without padding rows. Its `grpo_passk` ends the run at a group of one response, such as the
-    padding row in place of a failed rollout.
+    """verl's `estimator` on the rows that are not padding.
+
+    verl's `grpo_passk` fails on a group of one response, such as the padding row in place of a failed rollout.
     """
     real = response_mask.any(dim=-1)
     rewards, index = token_level_rewards[real], index[real.numpy()]
@@ -114,7 +115,7 @@ def register(core_algos: ModuleType) -> None:
 
 
 def replace_grpo_passk() -> None:
-    """Let verl's `grpo_passk` leave padding rows out in this process."""
+    """Let verl's `grpo_passk` ignore padding rows in this process."""
     from verl.trainer.ppo import core_algos
 
     verls = core_algos.compute_grpo_passk_outcome_advantage

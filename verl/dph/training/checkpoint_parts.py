@@ -1,4 +1,4 @@
-"""Our part of a checkpoint: the state of each part of a run, by name, in dph_state.json.
+"""Our file in a checkpoint, dph_state.json: the state of each part of a run, by name.
 
 The check before Ray starts and the trainer call the same `load`, so that the trainer loads what the check accepts.
 """
@@ -22,7 +22,7 @@ class Part(Protocol):
 
 
 def parts_of(feed: PefFeed | None) -> dict[str, Part]:
-    """The parts of a run with state, by their names in the file."""
+    """The parts of a run that have state, by their names in the file."""
     if feed is None:
         return {}
     parts: dict[str, Part] = {"coefficient": feed.eta}
@@ -43,7 +43,7 @@ def load(checkpoint: Path, parts: dict[str, Part]) -> None:
         checkpoint: global_step_N.
 
     Raises:
-        UserError: there is no such file, it lacks a part, or a part is one of another store or setting.
+        UserError: the file is missing or lacks a part, or a part's state belongs to another store or setting.
     """
     if not parts:
         return

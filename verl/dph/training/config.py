@@ -8,14 +8,14 @@ from verl.workers.config import FSDPActorConfig
 
 from rl.configuration.setting import dataclass_fields
 from rl.configuration.training import ACTOR, REHEARSAL
-from verl.dph.divergence.eta_schedule import CoefficientControl
+from verl.dph.divergence.eta_schedule import EtaControl
 from verl.dph.divergence.loss_modes import forms_of
 
 _Settings: Any = make_dataclass(
     "_Settings",
     [
         *dataclass_fields(REHEARSAL, ACTOR),
-        ("sft_loss_control", CoefficientControl, field(default_factory=CoefficientControl)),
+        ("sft_loss_control", EtaControl, field(default_factory=EtaControl)),
     ],
     bases=(FSDPActorConfig,),
 )
@@ -52,6 +52,6 @@ def mini_batches(config: DictConfig) -> int:
 
 
 def mini_batch_rows(config: DictConfig) -> tuple[int, int]:
-    """D_exp and D_pef rows of an optimizer mini-batch, of all ranks together."""
+    """D_exp and D_pef rows of an optimizer mini-batch over all ranks."""
     explored = config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
     return explored, config.data.sft_batch_size // mini_batches(config) if rehearses(config) else 0

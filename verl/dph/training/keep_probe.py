@@ -2,9 +2,9 @@
 
 Their responses are generated and scored as in verl's validation. A prompt is solved when at least one of n responses is
 correct. `dph/keep_rate` is the share of solved prompts among those that the initial policy solved (D_pef), and
-`dph/newly_solved` among those without a correct pre-sample (D_exp). With n = 8 these are the report's keep rate and
-newly solved (rl.evaluation.analysis.prompt_metrics). The initial policy's own keep rate may be below 1, because D_pef
-prompts were chosen by samples that it solved; trainer.val_before_train measures it.
+`dph/newly_solved` the share among those without a correct pre-sample (D_exp). With n = 8 these are the report's keep
+rate and newly solved (rl.evaluation.analysis.prompt_metrics). The initial policy's own keep rate may be below 1,
+because D_pef prompts were chosen by samples that happened to be correct; trainer.val_before_train measures it.
 """
 
 import logging
@@ -41,7 +41,7 @@ class KeepProbe:
     Args:
         config: verl's trainer settings; read are trainer.keep_probe, data.sft_seed and what the datasets need.
         tokenizer, processor: the model's, for verl's datasets.
-        stored: ids of the D_pef store, to which the solved prompts are limited; None without one.
+        stored: ids of the D_pef store; only these count as solved. None: all of solved_files.
 
     Raises:
         UserError: no prompt is left.

@@ -18,7 +18,7 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, jagged, stored_fields, token_fields
 from verl.dph.pef.store import Row
 
-# The fields of a D_exp row that the actor's update reads (engine_workers.py, losses.py), and those of some runs only.
+# The fields of a D_exp row that the actor's update reads (engine_workers.py, losses.py): in every run, in some runs.
 FIELDS = [
     "input_ids",
     "position_ids",
@@ -85,7 +85,7 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
 
     Args:
         batch: the D_exp rows of the step, rank-major, without our fields.
-        pef: for each mini-batch of the step its D_pef rows, over all ranks; none in a mode without D_pef.
+        pef: the D_pef rows of each mini-batch of the step, over all ranks; empty in a mode without D_pef.
         ranks: data-parallel size.
         top_k: whether to add the stored next-token distributions (pef/batch_fields.py).
     """
@@ -140,7 +140,7 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
 
     Args:
         rows: D_pef rows.
-        counts: for each of them the D_pef tokens of its mini-batch.
+        counts: per row, the D_pef tokens in its mini-batch.
         dtypes: the dtypes of verl's fields in this run, by name.
         top_k: with the stored distributions, in the dtypes of the store.
     """

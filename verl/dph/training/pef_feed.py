@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import DictConfig
 from verl.utils.config import omega_conf_to_dataclass
 
-from verl.dph.divergence.eta_schedule import Coefficient
+from verl.dph.divergence.eta_schedule import EtaSchedule
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
@@ -28,7 +28,7 @@ class PefFeed:
     def __init__(self, config: DictConfig, store: Store | None):
         actor = config.actor_rollout_ref.actor
         self.store, self.path, self.order = store, config.data.sft_pt, None
-        self.eta = Coefficient(omega_conf_to_dataclass(actor.sft_loss_control), actor.sft_loss_coeff)
+        self.eta = EtaSchedule(omega_conf_to_dataclass(actor.sft_loss_control), actor.sft_loss_coeff)
         self.rows_per_mini_batch = mini_batch_rows(config)[1]
         self._taken = 0  # rows, in this step
         if store is not None:
@@ -69,7 +69,7 @@ class PefFeed:
         """Update eta by the KL on D_pef that an update measured.
 
         Raises:
-            UserError: it is not a number, and eta needs it.
+            UserError: eta follows the KL, which is not a number.
         """
         if self.store is not None:
             self.eta.observe(metrics["dph/kl_ref_policy"])

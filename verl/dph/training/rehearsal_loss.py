@@ -22,7 +22,7 @@ from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
 # Non-tensor settings of a batch: eta of the step, and the part of the loss to return (None: the whole).
-COEFFICIENT, COMPONENT = "sft_loss_coeff", "dph_component"
+ETA, COMPONENT = "sft_loss_coeff", "dph_component"
 POLICY, REHEARSAL = "policy", "rehearsal"
 
 # Per D_pef token, |weight of grad log pi_theta| without a bound, and the part that the bound removes; `update_metrics`
@@ -50,7 +50,8 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         student_logits: given instead of model_output when the engine calls this in the forward pass (topk).
 
     Returns:
-        The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank.
+        The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank; for student_logits
+        what `topk_loss.log_probs_and_divergence` returns.
     """
     has_pef = PEF_REF_LOG_PROBS in data
     terms = terms_of(
@@ -76,7 +77,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     loss, metrics = config.policy_loss_coeff * loss, _token_means(metrics, rows_share)
 
     log_probs = no_padding_2_padding(model_output["log_probs"], data).float()  # (B, T)
-    eta = tu.get_non_tensor_data(data, COEFFICIENT, default=config.sft_loss_coeff)
+    eta = tu.get_non_tensor_data(data, ETA, default=config.sft_loss_coeff)
     rehearsal = 0.0 * log_probs.sum()
     if terms.exp:
         divergence_sum, found = _policy_form(terms.exp, log_probs, data, config)
@@ -114,7 +115,7 @@ def _exp_weight(config, exp_tokens: int, pef_tokens: int) -> float:
 def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tuple[torch.Tensor, dict]:
     """verl's `ppo_loss`; for a micro-batch without D_exp tokens, 0 and metrics of 0 under the same names.
 
-    Some losses of verl's fail on an empty mask (`policy_loss.loss_mode=bypass_mode`), so the names come from a call
+    Some of verl's losses fail on an empty mask (`policy_loss.loss_mode=bypass_mode`), so the names come from a call
     with one token, whose log-probs and advantage are 0.
     """
     if data["response_mask"].values().any():

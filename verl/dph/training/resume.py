@@ -27,7 +27,7 @@ MAY_CHANGE = (
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
     *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
-    # Machines; the ranks that a checkpoint can be loaded by are compared with its files.
+    # Machines. The number of ranks is compared with a checkpoint's files (_check_ranks).
     *("*nnodes", "*n_gpus_per_node", "trainer.device", "ray_kwargs.*", "transfer_queue.*", "trainer.ray_wait_*"),
     # How a rollout engine, also of a reward model, spends memory and time. Another engine would draw other samples.
     *(f"*rollout.{name}" for name in ("mode", "enforce_eager", "cudagraph_*", "free_cache_engine", "load_format")),
@@ -50,8 +50,8 @@ MAY_CHANGE = (
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
 )
 
-# Sections whose keys the user adds: a key that only one of the two runs has is a change. Elsewhere such a key is a
-# setting of another version, and ignored.
+# Sections whose keys the user adds: a key that only one of the two runs has is a change here. Elsewhere it is a setting
+# of another version, and ignored.
 ADDED_BY_USERS = ("reward.reward_kwargs.*", "*.override_config.*", "*engine_kwargs.*", "*sampler_kwargs.*")
 
 # verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
@@ -64,7 +64,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
     """The folder global_step_N that verl will load (trainer_base.py, _load_checkpoint); None: the run starts anew.
 
     Raises:
-        UserError: the folder that is named does not exist, where verl would start anew or end with a traceback.
+        UserError: the named folder does not exist: verl would start anew or end with a traceback.
     """
     trainer = config.trainer
     if trainer.resume_mode == "disable":
@@ -88,7 +88,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
 
 
 def check(config: DictConfig, folder: Path) -> None:
-    """Reject a checkpoint that the trainer's ranks cannot load, or that another run has trained.
+    """Reject a checkpoint that the trainer's ranks cannot load, or that was trained with other settings or data.
 
     Args:
         folder: global_step_N.
@@ -100,7 +100,8 @@ def check(config: DictConfig, folder: Path) -> None:
     manifest = read_manifest(folder)
     if manifest is None:
         logger.warning(
-            "%s is missing: whether the checkpoint was trained with this run's settings is not known", folder / MANIFEST
+            "%s is missing, so whether the checkpoint was trained with this run's settings is unknown",
+            folder / MANIFEST,
         )
         return
     changes = [*_other_files(config, manifest), *_other_settings(config, manifest["settings"])]
@@ -118,14 +119,14 @@ def check(config: DictConfig, folder: Path) -> None:
 
 
 def _check_ranks(config: DictConfig, folder: Path) -> None:
-    """verl's checkpoints hold a file of weights per rank, which only as many ranks can load."""
+    """verl's checkpoints hold a file of weights per rank, and only the same number of ranks can load them."""
     ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
     names = (re.match(r"model_world_size_(\d+)_rank_", file.name) for file in (folder / "actor").glob("model_*.pt"))
     sizes = {int(name[1]) for name in names if name}
     if sizes and ranks not in sizes:
         written = " or ".join(map(str, sorted(sizes)))
         raise UserError(
-            f"{folder} was written by {written} ranks and can be loaded by as many only, and this run has {ranks} "
+            f"{folder} was written by {written} ranks and only as many can load it, but this run has {ranks} "
             f"(trainer.nnodes x trainer.n_gpus_per_node): use {written} (GPUS_PER_NODE in the scripts), or start "
             "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
         )

@@ -68,9 +68,9 @@ class RolloutLedger:
         algorithm = config.algorithm
         self._drops_capped = algorithm.success_cap is not None and algorithm.filter_groups.enable
         self._capped: dict[str, bool] = {}  # of each finished group: whether it is dropped because of the cap alone
-        self._prompts_named: dict[int, int] = {}  # the last step that fetched prompts: how many
+        self._prompts_named: dict[int, int] = {}  # {the last step that fetched prompts: prompts so far}
         self._failed: Counter[int] = Counter()  # by training step
-        # Of the step, which has several mini-batches in separate_async:
+        # Of the current step, which has several mini-batches in separate_async:
         self._scored: list[Scored] = []  # what is trained on
         self._reward_infos: list[dict] = []  # also of masked rollouts
         self._unjudged = 0
@@ -83,7 +83,7 @@ class RolloutLedger:
         """Name prompts by the step and their number in it instead of at random.
 
         The names order a batch and seed its samples (verl/dph/cpu/agent_loop.py). A resumed run gives the same names,
-        which differ from those of prompts in its checkpoint.
+        and never one of the prompts in its checkpoint.
         """
         first = self._prompts_named.get(step, 0)
         self._prompts_named = {step: first + len(batch)}
@@ -91,7 +91,7 @@ class RolloutLedger:
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
 
     def watch(self, buffer: ReplayBuffer, *, own_interval: bool) -> None:
-        """Take part in every sample and eviction of the replay buffer, and let it select prompts in order.
+        """Wrap the replay buffer's sampling, eviction and selection of prompts with ours.
 
         Args:
             own_interval: whether to look for rollouts at our intervals instead of verl's.
@@ -147,7 +147,7 @@ class RolloutLedger:
         """The groups that dynamic sampling drops: verl's, whose rewards are all equal, and those at the success cap.
 
         Returns:
-            Their prompts, and verl's count by reward, which the cap's groups have none of.
+            Their prompts, and verl's count by reward, which leaves out the cap's groups.
         """
         prompts, counts = without_spread(partition_id)
         if partition_id != "train":
@@ -184,15 +184,15 @@ class RolloutLedger:
     # ------------------------------------------------------------------------------------------------ a step's rows
 
     def trainable(self, batch: KVBatchMeta, step: int) -> KVBatchMeta:
-        """A step's rows in the order of the data, without groups of one rollout and groups whose reference cannot be
-        evaluated. These leave TransferQueue.
+        """A step's rows, without groups of one rollout and groups whose reference cannot be evaluated.
 
-        In the order of the data, mini-batches are the same for the same seed; rollouts arrive in another order every
-        time. A response without a reference has a score of 0 that says nothing about it. If all are like that, they
-        stay, because a step needs rows.
+        These leave TransferQueue: a response without a reference has a score of 0 that says nothing about it. If no
+        reference can be evaluated, all stay, because a step needs rows. Rollouts arrive in another order every time; in
+        the order of the data, mini-batches are the same for the same seed.
 
         Raises:
-            UserError: w_reinforce or a critic would count unjudged responses, or w_reinforce correct ones, as wrong.
+            UserError: w_reinforce or a critic would count unjudged responses as wrong, or w_reinforce would count
+                correct ones as wrong.
         """
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
         rows, estimator = scored(batch), self.config.algorithm.adv_estimator
@@ -207,7 +207,7 @@ class RolloutLedger:
             masked |= unjudged
         elif estimator in LEARN_FROM_ZEROS:
             raise UserError(
-                f"No reference of step {step} can be evaluated, and {estimator} would take every response of it for "
+                f"No reference of step {step} can be evaluated, and {estimator} would count all of its responses as "
                 "wrong: leave such prompts out, `dph audit` lists them."
             )
         else:
@@ -311,7 +311,7 @@ def _lone(there: Counter[str], n: int) -> set[str]:
 
 
 def scored(batch: KVBatchMeta) -> list[Scored]:
-    """A step's samples in their order; to be called before verl adds padding rows."""
+    """A step's samples in order. Call it before verl adds padding rows."""
     last = {key.rsplit("_", 1)[0]: key for key in sorted(batch.keys, key=_place)}
     keys, fields = list(last.values()), ["data_source", "rm_scores", "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
@@ -342,7 +342,7 @@ def _place(key: str) -> tuple[str, int, int]:
 
 
 def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
-    """The replay buffer's look at TransferQueue; its duration decides when the next look is.
+    """The replay buffer's look at TransferQueue, whose duration decides when the next look is.
 
     Args:
         longest: seconds between two looks, verl's interval.
@@ -354,7 +354,7 @@ def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
 
 
 def _select_in_order(select: Callable, partition_id: str, prompts: set[str], batch_size: int) -> tuple:
-    """The replay buffer's selection of the oldest prompts, which within a step takes them in the order of the data.
+    """The replay buffer's selection of the oldest prompts, in the order of the data within a step.
 
     verl takes them in the order of a set of strings, which differs between processes.
     """

@@ -17,10 +17,11 @@ VALIDATION = "dph/val/"  # + the data source
 
 
 def response_of(data_source: str, score: float, info: Mapping[str, Any]) -> Response:
-    """
+    """A response as its metrics need it.
+
     Args:
         score: the row's reward, which a reward manager may have shaped.
-        info: what the reward function returned beside it.
+        info: what else the reward function returned.
     """
     accuracy, pred = info.get("acc"), info.get("pred")
     try:
@@ -43,8 +44,8 @@ def rollout_metrics(
     Args:
         responses: (prompt, response).
         n: responses per prompt; some prompts have fewer because rollouts failed.
-        dropped: the same of groups that dynamic sampling dropped. They count in Pass@k, which would otherwise describe
-            the undecided prompts only.
+        dropped: the responses of groups that dynamic sampling dropped. They count in Pass@k, which would otherwise
+            describe the undecided prompts only.
     """
     groups = _by_prompt(responses)
     counts = _counts(groups) + _counts(_by_prompt(dropped))
@@ -58,7 +59,7 @@ def validation_metrics(
     order: Iterable[str],
     n: int,
 ) -> dict[str, float]:
-    """The same for each data source of a validation, with maj@n: dph/val/<data source>/<metric>.
+    """Pass@k, maj@n and styles of each data source of a validation: dph/val/<data source>/<metric>.
 
     Args:
         data_sources, prompts: of each response that was scored.
@@ -84,7 +85,7 @@ def reward_metrics(infos: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Outcomes of a step's responses and the effort of scoring them.
 
     Args:
-        infos: the reward_extra_info of each sample. Those of another reward function do not count.
+        infos: the reward_extra_info of each sample; samples of another reward function are left out.
 
     Returns:
         dph/outcome/<outcome>: the share of the samples with it. dph/scorer/*: the step's requests, retries, busy_waits

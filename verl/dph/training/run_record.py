@@ -26,8 +26,9 @@ class RunRecord:
     Attributes:
         folder: of the run, trainer.default_local_dir.
         metric: the metric of `validations`: trainer.best_metric, or the mean over data sources of verl's mean accuracy.
-        step: the last one trained; total_steps of the whole run.
-        steps_per_epoch: training steps that the prompts make.
+        step: the last one trained.
+        total_steps: of the whole run.
+        steps_per_epoch: training steps of one pass over the prompts.
         seconds: spent in training, over all sessions.
         failed_rollouts: of training steps, over all sessions.
         validations: the metric by step; 0 is the initial policy.
@@ -64,7 +65,7 @@ class RunRecord:
         self._counted_at = time.monotonic()
 
     def save(self) -> None:
-        """Write both files, each atomically."""
+        """Write dph_run.json and the file that names the best checkpoint, each atomically."""
         if self._counted_at is not None:
             now = time.monotonic()
             self.seconds, self._counted_at = self.seconds + now - self._counted_at, now
@@ -147,7 +148,7 @@ class RunRecord:
                 f"best {self.validations[highest]:.4g} (step {highest})."
             )
             if highest not in (best, 0):
-                there = "there is none" if best is None else f"the best that is there is step {best}"
+                there = "no step has one" if best is None else f"the best step that has one is {best}"
                 lines.append(
                     f"Step {highest} has no checkpoint (trainer.save_freq={config.trainer.save_freq}, "
                     f"max_actor_ckpt_to_keep={config.trainer.max_actor_ckpt_to_keep}); {there}."
@@ -158,8 +159,9 @@ class RunRecord:
         return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
-        """Evaluation on the run's validation files, or on a FILE; without any, main.py names its prompts there."""
+        """The command that evaluates on the run's validation files, or on FILE if there are none."""
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
+        # Without validation files checks/run.py sets val_files to train_files.
         own = files_of(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
         files = ",".join(f"{path.stem}:{path}" for path in own)
         words = ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu

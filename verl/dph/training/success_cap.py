@@ -1,10 +1,10 @@
 """The success cap: a group of rollouts whose share of correct responses reaches the cap teaches nothing.
 
 The split of the paper decides once which prompts are mastered. `algorithm.success_cap` decides it again in every step,
-for the step's own groups: their advantages become 0 after the estimator has computed them, so that the cap goes with
+for the step's own groups: their advantages become 0 after the estimator has computed them, so that the cap works with
 every estimator over groups, every policy loss and every divergence. The tokens of a capped group still count in the
-loss's normaliser, as those of a group whose responses are all correct do. With dynamic sampling other groups are drawn
-in their place (RolloutLedger._filter).
+loss's normaliser, as in a group whose responses are all correct. With dynamic sampling other groups are drawn in their
+place (RolloutLedger._filter).
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def capped(accuracies: Iterable[tuple[str, float | None]], cap: float) -> tuple[
     Args:
         accuracies: (prompt, `acc` of the scorer) of each response that was judged; a group with failed rollouts has
             fewer. A response is correct if `acc` is 1.
-        cap: m correct ones of n are capped if m / n is at least this.
+        cap: a group with m correct responses of n is capped if m / n is at least this.
 
     Raises:
         UserError: a response has no `acc`.
@@ -35,7 +35,7 @@ def capped(accuracies: Iterable[tuple[str, float | None]], cap: float) -> tuple[
     for prompt, accuracy in accuracies:
         if accuracy is None:
             raise UserError(
-                f"algorithm.success_cap={cap} counts the responses that are correct, and the reward function returned "
+                f"algorithm.success_cap={cap} counts the responses that are correct, but the reward function returned "
                 "no `acc`: return a dict with score and acc (1 or 0), or set algorithm.success_cap=null."
             )
         groups.setdefault(prompt, []).append(accuracy == 1)

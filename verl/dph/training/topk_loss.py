@@ -2,7 +2,7 @@
 
 With `distillation_use_topk` in the batch, verl's FSDP engine also calls the loss function with the logits of a
 micro-batch (fsdp/transformer_impl.py, prepare_model_outputs) and passes on what it returns, one number per token. With
-`distillation_only` it does not compute log-probs, so that both come from our one pass over the logits
+`distillation_only` it does not compute log-probs: they and the divergence come from our one pass over the logits
 (topk_logprobs.py).
 """
 
@@ -16,7 +16,7 @@ from verl.utils.ulysses import get_ulysses_sequence_parallel_rank, get_ulysses_s
 from verl.dph.divergence import f_divergences, topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 
-# What the engine passes from the forward pass to the loss beside log_probs, per token; 0 except for D_pef tokens.
+# What the engine passes from the forward pass to the loss besides log_probs, per token; 0 except for D_pef tokens.
 DIVERGENCE, KL = "pef_divergence", "pef_kl"
 
 
@@ -34,7 +34,7 @@ class PefPositions:
 
 
 def pef_positions(data: TensorDict) -> PefPositions:
-    """The logits at position t predict token t + 1: a response's begin one before it."""
+    """Position t predicts token t + 1, so a response's positions begin one before it."""
     device = data["input_ids"].device
     ends = data["input_ids"].offsets()[1:].tolist()
     lengths = data[PEF_TOP_IDS].offsets().diff().tolist()  # 0 for a D_exp row
@@ -76,7 +76,7 @@ def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDi
 
 
 def _slice_of_this_rank(labels: torch.Tensor, found: PefPositions, size: int) -> tuple[torch.Tensor, PefPositions]:
-    """With Ulysses each rank of a group has `size` consecutive tokens, the last ranks some padding at the end."""
+    """With Ulysses each rank of a group has `size` consecutive tokens; the last ranks may end with padding."""
     ranks = get_ulysses_sequence_parallel_world_size()
     if ranks == 1:
         return labels, found

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 def set_environment(config: DictConfig) -> None:
     """Set the loggers' folders, offline mode for a service without a key, and the run's tags, unless they are set.
 
-    A resumed run logs to a new file, because verl's file logger truncates the file that it opens. To be called before
+    A resumed run logs to a new file, because verl's file logger truncates the file that it opens. Call this before
     verl's Tracking is created.
 
     Args:
