@@ -235,7 +235,7 @@ def _of_validations(candidates: list[Candidate], found: dict[str, Validations], 
         of_steps = {str(step): {"splits": files(candidate.name, step)} for step in steps}
         entry = {"splits": of_steps[str(steps[-1])]["splits"], "checkpoints": of_steps if len(steps) > 1 else {}}
         methods[candidate.method] = entry | candidate.described()
-    caveats = ["The samples are those of validation during training, with its settings. There are no greedy ones."]
+    caveats = ["The samples come from validation during training, with its settings. None of them is greedy."]
     if dropped:
         prompts = "1 prompt" if dropped == 1 else f"{dropped} prompts"
         caveats.append(f"{prompts} left out, because a rollout failed in at least one validation.")

@@ -14,7 +14,7 @@ from rl.common.outcomes import is_correct
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
 from rl.data.training_run import checkpoint_folder, newest_manifest
 
-FOLDER = "validation"  # of the dumps, in the run's folder, if the settings do not name an existing one
+FOLDER = "validation"  # of the dumps, in the run's folder, unless the settings name an existing one
 
 # {data source: {id of a prompt: its samples}}
 Dump = dict[str, dict[int, list[SampleRecord]]]

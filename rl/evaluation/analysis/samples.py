@@ -55,7 +55,7 @@ class ShownResponse:
 
     pred: str | None
     outcome: str
-    rows: int | None  # of the result of SQL
+    rows: int | None  # number of rows that the SQL returned
 
 
 @dataclass(frozen=True)
