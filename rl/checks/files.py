@@ -14,13 +14,13 @@ _SPLIT = "run data/sql/process_data/exact_correct_id.py after offline_sampling.s
 _PUBLISHED = "the commands of docs/howto/data.md write it"
 # How to get the file of a setting.
 _ORIGIN = {
-    "data.train_files": f"{_PUBLISHED}, TRAIN_FILE names it",
-    "data.val_files": f"{_PUBLISHED}, VAL_FILES names it; VAL_FILES= trains without validation",
+    "data.train_files": f"{_PUBLISHED}; set TRAIN_FILE to it",
+    "data.val_files": f"{_PUBLISHED}; set VAL_FILES to it; VAL_FILES= trains without validation",
     "data.sft_files": f"{_SPLIT}, which writes {CORRECT_NAME}",
     "data.sft_wrong_files": f"{_SPLIT}, which writes {WRONG_NAME}",
     "data.sft_samples": "run offline_sampling.sh (scripts/llama, scripts/qwen), which writes it",
     "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
-    "data.sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it, SFT_PT names it",
+    "data.sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it; set SFT_PT to it",
 }
 
 
@@ -98,11 +98,11 @@ def check_file(key: str, path: Path) -> bool:
 
 def _origin(key: str, path: Path) -> str:
     if path.name == "foreign.pt":
-        return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE, FOREIGN_PT names it"
+        return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE; set FOREIGN_PT to it"
     if path.parts[-2:] == ("unsolved", WRONG_NAME):
         return (
-            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh, "
-            "TRAIN_UNSOLVED names it"
+            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh; "
+            "set TRAIN_UNSOLVED to it"
         )
     if path.name in (WRONG_NAME, CORRECT_NAME):
         return f"{_SPLIT}, which writes it"
