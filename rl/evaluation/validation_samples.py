@@ -35,7 +35,7 @@ class Validations:
 
     @classmethod
     def of(cls, run: Path) -> "Validations | None":
-        """None for a run without dumps, or without a checkpoint: its manifest has the settings of sampling."""
+        """None for a run without dumps, or without a checkpoint, whose manifest has the sampling settings."""
         manifest = newest_manifest(run)
         if manifest is None:
             return None

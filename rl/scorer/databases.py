@@ -112,7 +112,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _log_identity(path: str, suffix: str) -> tuple[int, ...] | None:
-    """Without st_ctime, which SQLite changes as root whenever it opens a log (fchown)."""
+    """A log's identity without st_ctime, which SQLite changes as root whenever it opens the log (fchown)."""
     try:
         return _identity(os.stat(path + suffix))
     except FileNotFoundError:

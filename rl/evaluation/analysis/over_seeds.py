@@ -2,8 +2,8 @@
 
 Intervals are 95 % intervals of Student's t over training seeds: they say how far another seed may move a mean. With
 three seeds they are wide (4.3 standard errors). Differences have paired t-tests. Those that were named before the runs
-are corrected by Holm together, all others over the columns of a pair of methods. Groups of questions are shown but not
-compared.
+are corrected by Holm together; the others are corrected over the columns of a pair of methods. Groups of questions are
+shown but not compared.
 """
 
 import json
