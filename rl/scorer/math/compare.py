@@ -33,10 +33,7 @@ _IN_A_ROW = re.compile(r"(?<![\w^.,}])\d(?:[\d.,]*\d)?(?:\s|~|\\[ ,;:!])+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
-    | {
-        "¼": r"\frac{1}{4}",
-        "¾": r"\frac{3}{4}",
-    }
+    | {"¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
 )
 # Not 2e-1, which is less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent without sign.
 _E_NOTATION = re.compile(r"(?<![\w.\\])(\d+\.\d*|\.\d+|1(?=e[-+])|\d+(?=e\d))e([-+]?\d+)(?![\w.])")
