@@ -1,1 +1,1 @@
-"""Programs that stand beside the trainer and need neither torch nor verl."""
+"""Everything that needs neither torch nor verl: programs around training, the scorer, data, metrics, reports."""

@@ -1,4 +1,4 @@
-"""The program `dph`: one front door to the project's programs (docs/reference/cli.md).
+"""The program `dph`, whose subcommands are the project's programs (docs/reference/cli.md).
 
 A subcommand's modules are imported when it runs; help and completion load only its parser.
 """
@@ -36,8 +36,8 @@ class Command:
     Attributes:
         example: the arguments of the help's example.
         program: "module", which has parser() and main(arguments), or "module:name", which has name_parser() and
-            name(arguments); no module: this one. The parser serves help, checks and completion; the program returns its
-            exit code or None.
+            name(arguments); an empty module means this one. The parser serves help, checks and completion; the program
+            returns its exit code or None.
     """
 
     summary: str
@@ -146,7 +146,7 @@ def _without_command(words: list[str]) -> int:
 
 
 def _listed(prefix: str) -> str:
-    """The commands below a group, "" for all at the top."""
+    """A line for each command of a group, or with "" for each command and group."""
     summaries = {name: command.summary for name, command in COMMANDS.items() if name.startswith(prefix)}
     if not prefix:
         summaries = {name.split()[0]: GROUPS.get(name.split()[0], summary) for name, summary in summaries.items()}
@@ -174,12 +174,12 @@ def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> N
 
 def train_parser() -> argparse.ArgumentParser:
     parser = _script_parser("train")
-    parser.add_argument("--list", action="store_true", help="name the methods, as dph train alone does")
+    parser.add_argument("--list", action="store_true", help="list the methods, as dph train alone does")
     return parser
 
 
 def train(arguments: list[str]) -> None:
-    """Run a method's launch script, or name the methods."""
+    """Run a method's launch script, or list the methods."""
     if arguments in ([], ["--list"]):
         for kind, group in KINDS.items():
             listed = "".join(f"  {name:<14} {method.summary}\n" for name, method in methods(kind).items())
@@ -194,10 +194,10 @@ def _script_parser(name: str) -> argparse.ArgumentParser:
     _, description, arguments = _SCRIPTS[name]
     parser = argparse.ArgumentParser(
         description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
-        "Settings are environment variables (docs/reference/scripts.md); --help behind a NAME lists them."
+        "Settings are environment variables (docs/reference/scripts.md); --help after NAME lists them."
     )
     _add_own_options(parser, name)
-    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the script, as above")
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="the script's, as above")
     parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
     parser.add_argument(
         "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
@@ -225,7 +225,7 @@ def _method(name: str) -> str:
 
 
 def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The launch script that a subcommand stands for: its command line and the environment variables to set.
+    """The command line of a subcommand's launch script, and the environment variables to set for it.
 
     Raises:
         UserError: there is no checkout, which has the scripts.
@@ -400,7 +400,7 @@ COMMANDS = {
     ),
     "version": Command("print versions", "", ":version"),
 }
-# Those that hand arguments to another process, which checks them, and those that cannot do without verl.
+# Commands whose arguments another process checks, and commands that need verl.
 PASS_ON = ("presample", "store", "plan", "train", "evaluate")
 NEED_VERL = ("demo", "study", "evaluate", "export")
 

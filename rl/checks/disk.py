@@ -1,4 +1,4 @@
-"""Room for checkpoints: compared before a run starts, and a disk that is full while one is written."""
+"""Disk space for checkpoints: a check before a run starts, and a clear error if the disk is full later."""
 
 import json
 import math
@@ -17,8 +17,8 @@ from rl.common.errors import UserError
 
 # Bytes per parameter of what a checkpoint holds (actor.checkpoint.save_contents): float32 weights, Adam's two moments.
 CONTENT_BYTES = {"model": 4, "optimizer": 8, "hf_model": 4}
-# How torch and the system say that a file could not be written: torch's writer hides the error of the disk, and fails
-# where it looks for the position in the file.
+# What torch and the system say when a file cannot be written. torch's writer hides the disk's error, and fails when it
+# checks its position in the file.
 _FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exceeded", "File too large")
 _ADVICE = "make room, set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk"
 
@@ -27,7 +27,7 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
     """Reject a training run whose checkpoints do not fit on the disk of its folder.
 
     Args:
-        resumes: the run continues a checkpoint, so that others lie there already.
+        resumes: the run continues from a checkpoint, so that older ones are on the disk already.
 
     Raises:
         UserError: the folder cannot be written, or has too little room.
@@ -43,7 +43,7 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
         count = parameters(str(config.actor_rollout_ref.model.path))
     except UserError as error:
         return skipped(f"the size of a checkpoint is not known: {error}")
-    # Several nodes may have a disk each: this is the least that one of them has to hold.
+    # Each node may have a disk of its own, which holds its share at least.
     size = sum(CONTENT_BYTES.get(part, 0) for part in actor.checkpoint.save_contents) * count / trainer.nnodes
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
@@ -51,16 +51,16 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
     # A new one is written before the oldest is removed.
     needed = 1 if resumes else (kept or 0) + 1
     if free < size * needed:
-        times = f", and {needed} lie there at a time" if needed > 1 else ""
+        times = f", and {needed} are there at a time" if needed > 1 else ""
         raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
     return ok(found if kept else f"{found}; all are kept (KEEP_CHECKPOINTS)")
 
 
 def parameters(model: str) -> int:
-    """The number of a model's parameters: of its safetensors files, else by its config.json.
+    """A model's number of parameters, counted in its safetensors files, or else computed from its config.json.
 
     Raises:
-        UserError: a file is damaged, or neither says it (rl/checks/model_shape.py).
+        UserError: a file is damaged, or the model's shape is not known (rl/checks/model_shape.py).
     """
     headers = [_header(file) for file in Path(model).expanduser().glob("*.safetensors")]
     found = {name: entry["shape"] for header in headers for name, entry in header.items() if name != "__metadata__"}
@@ -68,7 +68,7 @@ def parameters(model: str) -> int:
 
 
 def _header(file: Path) -> dict:
-    """Name, shape and dtype of each tensor of a safetensors file: a length in 8 bytes, then so much JSON."""
+    """Name, shape and dtype of each tensor of a safetensors file: 8 bytes give the length of the JSON after them."""
     try:
         with open(file, "rb") as opened:
             return json.loads(opened.read(struct.unpack("<Q", opened.read(8))[0]))
@@ -83,7 +83,7 @@ def in_bytes(count: float) -> str:
 
 @contextmanager
 def full_disk_explained(folder: Path, last: Path | None) -> Iterator[None]:
-    """Turn the error of a full disk into a sentence, and remove the half of a checkpoint that was written.
+    """Turn the error of a full disk into a sentence, and remove the unfinished checkpoint.
 
     Args:
         folder: global_step_N, which the block writes.
@@ -94,7 +94,7 @@ def full_disk_explained(folder: Path, last: Path | None) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, RuntimeError) as error:  # those of Ray's workers are both a RayError and one of these
+    except (OSError, RuntimeError) as error:  # an error of a Ray worker is a RayError and one of these
         if not any(sign in str(error) for sign in _FULL):
             raise
         free = in_bytes(shutil.disk_usage(folder.parent).free)

@@ -1,4 +1,4 @@
-"""The program `dph doctor`: every check of the machine, its environment and a run, a line for each as it ends."""
+"""The program `dph doctor`: checks the machine, its environment and a run, and prints a line as each check ends."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TO_MEND_EXIT_CODE = 1
 
-# Of the machine, in the order of the output: what others depend on comes first.
+# Checks of the machine in the order of the output: a check comes after those that it needs.
 CHECKS: tuple[Check[Machine], ...] = (
     Check("python", installation.python),
     Check("driver", hardware.driver),
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         "script",
         nargs=argparse.REMAINDER,
         metavar="SCRIPT ARGUMENT ...",
-        help="of a run that is to be started, such as scripts/llama/js_kl.sh my_run 0.2",
+        help="the run to check, such as scripts/llama/js_kl.sh my_run 0.2",
     )
     return parser
 
@@ -112,7 +112,7 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
 
 
 def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
-    """The checks of a run, in a process of the run's Python, with a scorer as the script would start one.
+    """Check a run in a process of its own Python, with a scorer that is started as the script would start it.
 
     Yields:
         Name and finding of each check, as it ends.
@@ -123,7 +123,7 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dph-doctor-")))
         if not launch.scorer and run.values["trainer.nnodes"] > 1:
-            instead = skipped("each node serves it from its own databases; training asks them once all have joined")
+            instead = skipped("each node starts a scorer of its own; training checks them once all have joined")
         elif not launch.scorer:  # the script starts its own
             config, databases = Path(launch.scorer_config), Path(launch.databases) if launch.databases else None
             server = temporary_scorer(config, databases, folder / "scorer.log", launch.python)

@@ -1,4 +1,4 @@
-"""The engine settings with which a run fits: the defaults if they do, else the nearest that do."""
+"""Engine settings with which a run fits into memory: the defaults if they fit, else the nearest that do."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -11,13 +11,13 @@ from rl.checks.model_shape import ModelShape
 _OFFLOADS = ("False", "True", "policy")
 # vLLM's share, from the usual to the unusual.
 _UTILIZATIONS = (0.7, 0.6, 0.5, 0.8, 0.85)
-# Rows of the longest length that vLLM's cache should hold. It starts with one, but would then take them one by one.
+# Rows of the longest length that vLLM's cache should hold. With space for one vLLM starts, but generates one by one.
 _ROWS_AT_ONCE = 8
 _FEWEST_TOKENS = 4096
 _MOST_GPUS = 64
 OFFLOAD, UTILIZATION = "OFFLOAD", "GPU_MEMORY_UTILIZATION"
 TENSOR_PARALLEL, MAX_TOKENS = "TENSOR_PARALLEL", "MAX_TOKENS_PER_GPU"
-# The attribute of Engine that each variable of the scripts sets, its override, and what else follows from the variable.
+# What each variable of the scripts sets: an attribute of Engine, an override, and settings that follow from it.
 _ATTRIBUTES = {
     OFFLOAD: "offload",
     UTILIZATION: "utilization",
@@ -45,7 +45,7 @@ DECIDED = {
 
 
 def variables(run: Workload) -> dict[str, str]:
-    """The engine's settings that a program has, as the scripts' environment variables."""
+    """A program's engine settings as the scripts' environment variables."""
     names = [UTILIZATION, TENSOR_PARALLEL] if run.kind == "presample" else list(_ATTRIBUTES)
     return {name: str(getattr(run.engine, _ATTRIBUTES[name])) for name in names}
 
@@ -54,9 +54,9 @@ def fitting(run: Workload, shape: ModelShape, gpu: GpuType, open_: Collection[st
     """The run with engine settings that fit; None if none fit.
 
     Args:
-        run: with the defaults, which are taken if they fit; with sdpa, whose time per token grows with
-            MAX_TOKENS_PER_GPU, the least of these is taken if it is open.
-        open_: the variables of the settings that may differ from the defaults.
+        run: has the defaults, which stay if they fit. With sdpa, whose time per token grows with MAX_TOKENS_PER_GPU,
+            the smallest value of that variable is chosen if it is in `open_`.
+        open_: the variables that may differ from the defaults.
     """
     for rows in (_ROWS_AT_ONCE, 1):
         for engine in _candidates(run, shape, open_):
@@ -68,7 +68,7 @@ def fitting(run: Workload, shape: ModelShape, gpu: GpuType, open_: Collection[st
 
 
 def advice(run: Workload, shape: ModelShape, gpu: GpuType) -> str:
-    """What to set so that a run that does not fit does: one setting if one is enough, else several, else more GPUs."""
+    """How to make a run fit: by one setting if that is enough, else by several, else by more GPUs."""
     before = variables(run)
     for choices in ([[name] for name in before], [list(before)]):
         found = [fitted for open_ in choices if (fitted := fitting(run, shape, gpu, open_))]
@@ -83,7 +83,7 @@ def advice(run: Workload, shape: ModelShape, gpu: GpuType) -> str:
 
 
 def changes(before: Workload, after: Workload) -> list[str]:
-    """VARIABLE=VALUE of what differs."""
+    """VARIABLE=VALUE for each variable that differs."""
     old = variables(before)
     return [f"{name}={value}" for name, value in variables(after).items() if value != old[name]]
 
@@ -106,7 +106,7 @@ def _candidates(run: Workload, shape: ModelShape, open_: Collection[str]) -> Ite
 
 
 def _token_counts(run: Workload) -> list[int]:
-    """The default, and half of it again and again, as long as the longest row fits."""
+    """The default, halved as long as the longest row fits."""
     least = max(-(-run.longest_row // run.ulysses), min(_FEWEST_TOKENS, run.engine.max_tokens))
     counts = [max(run.engine.max_tokens, least)]
     while counts[-1] > least:

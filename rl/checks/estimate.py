@@ -21,9 +21,10 @@ GB = 1e9
 CONTEXTS, ASLEEP, WORKSPACE = 2.0e9, 2.5e9, 2.5e9
 # The logits are converted to float32 in parts of 64 MiB, with four buffers (verl/dph/divergence/topk_logprobs.py).
 ONE_PASS = 4 * 4 * (1 << 24)
-# Nobody knows the lengths before the run: tokens of a row, of its response, and the longest response against the mean.
+# Assumed, because lengths are not known before a run: tokens of a row, of its response, and the longest response over
+# the mean.
 ROW_TOKENS, RESPONSE_TOKENS, LONGEST_OF_MEAN = 3300, 512, 4
-# sdpa with a dense mask computes at this part of F.
+# With a dense mask sdpa reaches this share of F.
 MASKED = 1 / 3.5
 
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -39,7 +40,7 @@ class Engine:
             there, FSDP2 fetches them layer by layer, and Adam runs on the CPU.
         utilization: vLLM's share of a GPU's memory.
         tensor_parallel: GPUs of one vLLM replica, P.
-        max_tokens: of a micro-batch on a GPU, T.
+        max_tokens: tokens of a micro-batch on a GPU, T.
     """
 
     offload: str
@@ -57,9 +58,9 @@ class Workload:
         shard_gpus: GPUs that share the parameters, R.
         prompts, samples, pef_rows: prompts of a step, samples of each, D_pef rows of a step.
         reference: a reference model computes log-probs in each step.
-        number: bytes of a number of the parameters, b.
-        bucket: bytes in which weights go to vLLM.
-        attention: FLASH or SDPA, of the trainer.
+        number: bytes of a parameter, b.
+        bucket: bytes of the buffer in which weights go to vLLM.
+        attention: the trainer's, FLASH or SDPA.
         ulysses: GPUs that share a micro-batch's rows.
     """
 
@@ -102,7 +103,7 @@ class Workload:
         return replace(self, nodes=gpus // per_node, gpus_per_node=per_node, shard_gpus=shard)
 
 
-# Keys, the values for which the formulas hold, and what another value means.
+# For each key: the values for which the formulas hold, and what another value means.
 _MODELLED: dict[str, tuple[tuple, str]] = {
     "actor_rollout_ref.model.lora_rank": ((0,), "LoRA"),
     "actor_rollout_ref.model.enable_gradient_checkpointing": ((True,), "training without gradient checkpointing"),
@@ -125,7 +126,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
         values: every setting by its full name, checked (rl/checks/run.py).
 
     Raises:
-        UserError: the formulas do not hold for a setting.
+        UserError: the formulas do not hold for the value of a setting.
     """
     for key, (modelled, what) in _MODELLED.items():
         if key in values and values[key] not in modelled:
@@ -169,7 +170,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
 
 
 def _attention(implementation: str) -> str:
-    """FLASH or SDPA of transformers' name; "": what a machine with GPUs can import, elsewhere flash attention."""
+    """FLASH or SDPA for transformers' name. For "", FLASH if it can be imported here or there is no GPU here."""
     if implementation not in ("", SDPA) and "flash" not in implementation:
         raise UserError(f"attn_implementation={implementation} is not modelled, only flash attention and sdpa.")
     has_flash = not which("nvidia-smi") or find_spec("flash_attn") or find_spec("kernels")
@@ -223,21 +224,21 @@ def _log_probs(run: Workload, shape: ModelShape) -> Parts:
 
 
 def _logits(run: Workload, shape: ModelShape) -> Parts:
-    """2 T V: in bf16; their gradient is written into them. And the buffers of one pass over them."""
+    """2 T V for the logits in bf16, which their gradient overwrites, and the buffers of one pass over them."""
     return {"logits": 2 * run.engine.max_tokens * shape.vocabulary + ONE_PASS}
 
 
 def _beside(run: Workload, shape: ModelShape) -> Parts:
-    """sdpa's mask, as booleans and in bf16, 3 T^2. What FSDP gathers, 4 V d + 10 N_l: in bf16 the output layer, a layer
-    and the next one, and a gradient of each of the first two; the layer's gradient in float32 too."""
+    """3 T^2 for sdpa's mask, as booleans and in bf16; 4 V d + 10 N_l for what FSDP gathers: in bf16 the output layer, a
+    layer, the next layer and the gradients of the first two, and in float32 the layer's gradient."""
     mask: Parts = {"dense mask": 3 * run.engine.max_tokens**2} if run.attention == SDPA else {}
     in_flight = 4 * shape.embedding_parameters + 10 * shape.layer_parameters
     return mask | {"FSDP in flight": in_flight, "contexts": CONTEXTS + ASLEEP}
 
 
 def engine_needs(run: Workload, shape: ModelShape, rows: int = 1) -> float:
-    """Bytes that vLLM needs of its share: weights 2 N / P, workspace, and a cache of 4 L k / P per token, for so many
-    rows of the longest length."""
+    """Bytes that vLLM needs: weights 2 N / P, workspace, and a cache of 4 L k / P per token, for `rows` rows of the
+    longest length."""
     cache = 4 * shape.layers * shape.kv_width * rows * run.longest_row
     return (2 * shape.parameters + cache) / run.engine.tensor_parallel + WORKSPACE
 
@@ -264,7 +265,7 @@ def problems(run: Workload, shape: ModelShape, gpu: GpuType) -> list[str]:
 
 
 def in_gb(number: float) -> str:
-    """GB in words: two digits at least."""
+    """Bytes as GB with at least two digits."""
     return f"{number / GB:.1f}" if number < 10 * GB else f"{number / GB:.0f}"
 
 
@@ -272,12 +273,13 @@ def in_gb(number: float) -> str:
 
 
 def seconds(run: Workload, shape: ModelShape, gpu: GpuType) -> dict[str, float]:
-    """Of a training step by phase; empty for other programs, and if the GPU's speed is unknown.
+    """Seconds of each phase of a training step; empty for other programs, and if the GPU's speed is unknown.
 
-    Log-probs are a forward pass, 2 N per token; the update three and a repeated forward pass, 8 N. The rollout computes
-    each prompt once, reads every sample's cache for each of its tokens, and the weights for each token of the longest:
-    2 N p t_p / (G F) + n p t_r (t_p + t_r / 2) 4 L k / (G B) + t_max 2 N / (P B) for p prompts with n samples each of
-    t_p prompt and t_r response tokens. Transfers of weights and between the nodes are left out.
+    Log-probs take a forward pass, 2 N FLOP per token. The update takes 8 N: a forward pass, a backward pass of twice
+    its cost, and the forward pass again. The rollout computes each prompt once, reads a sample's cache for each of its
+    tokens, and reads the weights for each token of the longest response: 2 N p t_p / (G F) + n p t_r (t_p + t_r / 2)
+    4 L k / (G B) + t_max 2 N / (P B), for p prompts of t_p tokens with n responses each of t_r tokens. Transfers of
+    weights and between the nodes are left out.
     """
     if run.kind != "train" or gpu.tflops is None or gpu.bandwidth is None:
         return {}

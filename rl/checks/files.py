@@ -14,20 +14,20 @@ _SPLIT = "run data/sql/process_data/exact_correct_id.py after offline_sampling.s
 _PUBLISHED = "the commands of docs/howto/data.md write it"
 # How to get the file of a setting.
 _ORIGIN = {
-    "data.train_files": f"{_PUBLISHED}, TRAIN_FILE names it",
-    "data.val_files": f"{_PUBLISHED}, VAL_FILES names it; VAL_FILES= trains without validation",
+    "data.train_files": f"{_PUBLISHED}; set TRAIN_FILE to it",
+    "data.val_files": f"{_PUBLISHED}; set VAL_FILES to it; VAL_FILES= trains without validation",
     "data.sft_files": f"{_SPLIT}, which writes {CORRECT_NAME}",
     "data.sft_wrong_files": f"{_SPLIT}, which writes {WRONG_NAME}",
     "data.sft_samples": "run offline_sampling.sh (scripts/llama, scripts/qwen), which writes it",
     "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
-    "data.sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it, SFT_PT names it",
+    "data.sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it; set SFT_PT to it",
 }
 
 
 def files_of(setting: str | Sequence[str] | None) -> list[Path]:
     """The paths of a setting that names one file, several or none; `~` is expanded.
 
-    The paper's README writes data.sft_pt=None, which Hydra takes for a word.
+    The paper's README writes data.sft_pt=None, which Hydra reads as a string.
     """
     named = [] if setting in (None, "None") else [setting] if isinstance(setting, str) else setting
     return [Path(file).expanduser() for file in named or []]
@@ -48,7 +48,7 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
     """The settings that name the files that a program reads; evaluation finds its own (rl/evaluation/splits.py).
 
     Raises:
-        UserError: one that the program cannot do without is not set.
+        UserError: a setting that the program needs is not set.
     """
     if program.endswith("evaluate"):
         return []
@@ -81,10 +81,10 @@ def check_set(config: DictConfig, key: str) -> None:
 
 
 def check_file(key: str, path: Path) -> bool:
-    """Reject a file that does not exist; one of another file system (hdfs://) is not looked at.
+    """Reject a file that does not exist; a file on another file system (hdfs://) is not checked.
 
     Returns:
-        Whether it was looked at.
+        Whether it was checked.
 
     Raises:
         UserError: naming the setting `key`, the file, and how to get it.
@@ -98,11 +98,11 @@ def check_file(key: str, path: Path) -> bool:
 
 def _origin(key: str, path: Path) -> str:
     if path.name == "foreign.pt":
-        return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE, FOREIGN_PT names it"
+        return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE; set FOREIGN_PT to it"
     if path.parts[-2:] == ("unsolved", WRONG_NAME):
         return (
-            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh, "
-            "TRAIN_UNSOLVED names it"
+            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh; "
+            "set TRAIN_UNSOLVED to it"
         )
     if path.name in (WRONG_NAME, CORRECT_NAME):
         return f"{_SPLIT}, which writes it"
@@ -112,12 +112,12 @@ def _origin(key: str, path: Path) -> str:
 def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:
     """Reject a folder without a model, and a name that the Hugging Face Hub does not have.
 
-    A name a/b is a path if the folder a, or a/b itself, is here. Of a model that is neither here nor in its cache the
-    Hub is asked once: transformers asks for 30 s.
+    A name a/b is a path if the folder a is here. For a model that is neither here nor in the Hub's cache, the Hub is
+    asked once; transformers would retry for 30 s.
 
     Args:
         key: the setting that names it.
-        ask_hub: without, a name on the Hub is taken as it is.
+        ask_hub: otherwise a name on the Hub is not checked.
 
     Raises:
         UserError: there is no such model, or the Hub cannot be reached.
@@ -145,7 +145,7 @@ def _check_hub(model: str) -> None:
         HfApi().model_info(model, timeout=_HUB_LIMIT_S)
     except (HFValidationError, HfHubHTTPError) as error:
         reason = f"the Hugging Face Hub has no such model for you ({type(error).__name__})"
-    except Exception as error:  # of the library that asks; HF_HUB_OFFLINE has one of its own
+    except Exception as error:  # the HTTP library's, or the one for HF_HUB_OFFLINE
         reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
     else:
         return

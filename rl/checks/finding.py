@@ -57,7 +57,7 @@ def skipped(why: str) -> Finding:
 
 
 class Unknown(Exception):
-    """What a check looks at cannot be seen, for the reason in the text."""
+    """A check cannot examine its subject; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Check(Generic[_Seen]):
 
 
 def enforce(checks: Sequence[Check[Subject]], subject: Subject, without: Collection[str] = ()) -> None:
-    """Run checks in their order and stop at the first that fails; log what they warn of.
+    """Run checks in their order, stop at the first that fails, and log warnings.
 
     Raises:
         UserError: what the check found, and what to do.

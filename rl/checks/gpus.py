@@ -1,7 +1,7 @@
 """GPU types: their memory, and the speeds that a plan assumes.
 
-The memory of a type is what its label says, and a plan counts 1e9 bytes as a GB. The label means GiB: the allocator's
-fragmentation gets the 7 % between the two.
+A type's memory is the number on its label, and a plan counts 1e9 bytes as a GB. The label means GiB; the difference of
+7 % is left to the allocator's fragmentation.
 """
 
 import re
@@ -70,7 +70,7 @@ def gpu_type(name: str) -> GpuType:
 
 
 def type_of(gpu: Gpu) -> GpuType:
-    """The type of a GPU, by its name; one of unknown speed if the name is unknown."""
+    """The type of a GPU by its name; a type of unknown speed if the name is unknown."""
     memory = float(round(gpu.memory / 1024))
     words = re.split(r"[^a-z0-9]+", gpu.name.lower())
     known = next((GPU_TYPES[word] for word in words if word in GPU_TYPES), GpuType(gpu.name, memory, None, None))

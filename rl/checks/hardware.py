@@ -14,15 +14,15 @@ DRIVER_OF_CUDA = {"11": 450, "12": 525, "13": 580}
 # TransferQueue's storage units in verl's configuration for GPUs.
 STORAGE_UNITS = 8
 GB = 10**9
-# Of a GPU's memory, in use before a run has started: more than what driver and ECC take.
+# A GPU is busy if more than this share of its memory is in use before a run; driver and ECC take less.
 IN_USE = 0.05
 # Ray puts its object store, 30 % of the memory, into /tmp when it is larger than both this and /dev/shm.
 RAY_OBJECT_STORE = 10 * GB
 RAY_SHARE_OF_MEMORY = 0.3
-# Beside it, for NCCL between GPUs without peer access, vLLM's message queues and the data loader (estimated).
+# Shared memory for NCCL between GPUs without peer access, vLLM's message queues and the data loader (estimated).
 SHARED_PER_GPU = GB
 OPEN_FILES, OPEN_FILES_ON_CPU = 65_536, 4_096
-# Ray stores no objects on a disk that is fuller, and 10 GB are soon spilled.
+# Ray stores no objects on a disk that is fuller than this, and soon spills 10 GB.
 FULL_DISK = 0.95
 LITTLE_DISK = 10 * GB
 SHM = "/dev/shm"
@@ -92,13 +92,13 @@ def ray_cpus(machine: Machine) -> Finding:
     if machine.on_cpu:
         return skipped("on a CPU Ray's CPUs are only names (verl/dph/config/device/cpu.yaml)")
     if os.environ.get("RAY_ADDRESS"):
-        return skipped("RAY_ADDRESS names a Ray that runs already: training asks it once it has joined")
+        return skipped("RAY_ADDRESS names a running Ray; training checks its CPUs once it has joined")
     ranks, found = machine.ranks, cpus_of_machine()
     needed = cpus_reserved(ranks, STORAGE_UNITS)
     if needed <= found:
         return ok(f"{found}; {ranks} ranks reserve {needed}")
     return fail(
-        f"{found}, and {ranks} ranks reserve {needed} (3 a GPU and 10): Ray would wait for the others forever",
+        f"{found}, and {ranks} ranks reserve {needed} (3 per GPU and 10): Ray would wait for the missing ones forever",
         "give the machine or container more CPUs, or lower GPUS_PER_NODE.",
     )
 

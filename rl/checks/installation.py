@@ -5,7 +5,7 @@ import shutil
 from rl.checks.finding import Finding, Unknown, fail, ok, skipped, warn
 from rl.checks.machine import Machine
 
-# Whose hooks verl.dph overrides.
+# The version whose hooks verl.dph overrides.
 VERL = "0.9.1"
 OLDEST_PYTHON, PYTHON_OF_GPUS = (3, 11), (3, 12)
 CUPY = "cupy-cuda13x==14.0.1"  # as verl pins it
@@ -28,7 +28,7 @@ def python(machine: Machine) -> Finding:
         return fail(f"{version} ({machine.python}): this project needs 3.11 or newer", INSTALL)
     if not machine.on_cpu and release != PYTHON_OF_GPUS:
         return warn(
-            f"{version} ({machine.python}): wheels of flash-attn for torch 2.11 with CUDA 13 exist for 3.12 alone",
+            f"{version} ({machine.python}): wheels of flash-attn for torch 2.11 with CUDA 13 exist only for 3.12",
             "make the environment with Python 3.12.",
         )
     return ok(f"{version} ({machine.python})")
@@ -109,7 +109,7 @@ def vllm(machine: Machine) -> Finding:
 
 
 def attention(machine: Machine) -> Finding:
-    """The one that training chooses here."""
+    """The attention that training chooses here."""
     if machine.on_cpu:
         return skipped("sdpa on a CPU")
     try:

@@ -75,7 +75,7 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of the run's programs."""
+        """The environment variables of the run's programs."""
         return os.environ | (self.run.environment if self.run is not None else {})
 
     @cached_property
@@ -83,7 +83,7 @@ class Machine:
         return visible_gpus()
 
     def probe(self, name: str, *arguments: str) -> dict:
-        """What a function of probe.py finds in a process of its own, in the run's Python and environment.
+        """What a function of probe.py finds, in a separate process with the run's Python and environment.
 
         Raises:
             Unknown: it failed. It runs once, and every later call fails the same way.
@@ -102,7 +102,7 @@ class Machine:
 
 
 def visible_gpus() -> list[Gpu]:
-    """The machine's GPUs, as far as CUDA_VISIBLE_DEVICES names them.
+    """The machine's GPUs; if CUDA_VISIBLE_DEVICES is set, those that it names, in its order.
 
     Raises:
         Unknown: nvidia-smi is missing or fails.
@@ -163,7 +163,7 @@ def run_program(command: Sequence[str], limit_s: float, environment: dict[str, s
 
 
 def _rows(text: str, columns: int) -> list[list[str]]:
-    """nvidia-smi's lines of so many columns; others are messages."""
+    """nvidia-smi's lines that have this number of columns; others are messages."""
     return [row for row in csv.reader(text.splitlines(), skipinitialspace=True) if len(row) == columns]
 
 

@@ -44,12 +44,12 @@ class ModelShape:
 
     @property
     def embedding_parameters(self) -> int:
-        """Of the embedding, and of the output layer."""
+        """Parameters of the embedding; the output layer has as many."""
         return self.vocabulary * self.hidden
 
     @property
     def layer_parameters(self) -> int:
-        """Of the matrices and norms of one layer; biases, below 0.1 %, are left out."""
+        """Parameters of a layer's matrices and norms; biases, below 0.1 %, are left out."""
         width = 2 * self.attention_width + 2 * self.kv_width + 3 * self.intermediate
         return self.hidden * width + 2 * self.hidden
 
@@ -59,10 +59,10 @@ class ModelShape:
 
 
 def model_shape(path: str) -> ModelShape:
-    """The shape of a model: from config.json in its folder or in the Hub's cache, else of a known name.
+    """The shape of a model, from config.json in its folder or in the Hub's cache, or else by its name.
 
     Raises:
-        UserError: it is not known here, or a plan cannot model it.
+        UserError: the shape is not known here, or a plan cannot model it.
     """
     name = path.rstrip("/").rsplit("/", 1)[-1]
     config = Path(path).expanduser() / "config.json"
@@ -87,7 +87,7 @@ def shape_of(config: Mapping[str, Any], name: str) -> ModelShape:
     """
     family = config.get("model_type", "")
     if family not in FAMILIES:
-        raise UserError(f"{name} is of the family '{family}', which a plan does not model, only {', '.join(FAMILIES)}.")
+        raise UserError(f"{name} is of the family '{family}', which a plan does not model: {', '.join(FAMILIES)} only.")
     if config.get("quantization_config"):
         raise UserError(f"{name} has quantised weights, which training cannot use.")
     if missing := [key for key in _SIZES if not isinstance(config.get(key), int)]:
@@ -119,7 +119,7 @@ def _cached(path: str) -> Path | None:
 
 
 def _plain(name: str) -> str:
-    """A name without what does not change the shape."""
+    """A name without the words that do not change the shape."""
     words = name.lower().replace("meta-", "").split("-")
     return "-".join(word for word in words if word not in ("instruct", "base", "math", "coder"))
 

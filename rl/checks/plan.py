@@ -64,7 +64,7 @@ def plan_of(run: "Run", gpu: str) -> Plan:
     try:
         given = workload(run.program, run.values)
     except (KeyError, TypeError) as error:
-        raise UserError(f"a setting that the plan reads is missing or no number ({error}).") from error
+        raise UserError(f"a setting that the plan reads is missing or not a number ({error}).") from error
     shape, of_type = model_shape(given.model), gpu_type(gpu)
     overridden = {word.lstrip("+").partition("=")[0] for word in run.given}
     open_ = [
@@ -111,8 +111,8 @@ def parser() -> argparse.ArgumentParser:
         help=f"{', '.join(GPU_TYPES)}, or TYPE-GB such as a100-40 (default: GPU_TYPE, this machine's, else a800)",
     )
     parser.add_argument("--json", action="store_true", help="print bytes and seconds as JSON")
-    parser.add_argument("script", metavar="SCRIPT", help="of scripts/llama or scripts/qwen")
-    parser.add_argument("arguments", nargs="*", metavar="ARG", help="of the script: NAME, numbers, KEY=VALUE")
+    parser.add_argument("script", metavar="SCRIPT", help="a script of scripts/llama or scripts/qwen")
+    parser.add_argument("arguments", nargs="*", metavar="ARG", help="the script's: NAME, numbers, KEY=VALUE")
     return parser
 
 
@@ -144,7 +144,7 @@ def one_line(plan: Plan) -> str:
 
 
 def _choices(plan: Plan) -> list[str]:
-    """Sentences on what the user has left open."""
+    """Sentences on what the plan assumed or chose because the user left it open."""
     assumed = f"No GPU was found here: {plan.gpu.name} is assumed, GPU_TYPE names another."
     chosen = f"The plan chose {' '.join(plan.chosen)}."
     return [assumed] * plan.gpu.assumed + [chosen] * bool(plan.chosen)

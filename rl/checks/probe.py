@@ -1,6 +1,6 @@
 """`python -m rl.checks.probe NAME [ARGUMENT ...]`: look into an environment from within, in a process that may die.
 
-Prints what the function NAME returns as one line of JSON. torch, verl and vLLM are imported here alone.
+Prints what the function NAME returns as one line of JSON. Of this package only this module imports torch, verl or vLLM.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def packages() -> dict[str, str | None]:
-    """Versions of what is installed and what can be imported, without importing it."""
+    """Versions of Python, verl and vLLM, and where cupy and Python.h are, without importing anything."""
     found: dict[str, str | None] = {"python": platform.python_version()}
     for name in ("verl", "vllm"):
         try:
@@ -33,7 +33,7 @@ def packages() -> dict[str, str | None]:
 
 
 def torch() -> dict:
-    """torch's version and its CUDA, and a product on every GPU that it sees."""
+    """torch's version and its CUDA, and whether a matrix product works on every GPU that it sees."""
     import torch
 
     found = {"version": torch.__version__, "cuda": torch.version.cuda, "devices": 0, "error": None, "nccl": None}
@@ -71,7 +71,7 @@ def attention() -> dict:
 
 
 def vllm() -> dict:
-    """Whether vLLM's compiled part fits the torch that is there."""
+    """Whether vLLM's compiled part fits the installed torch."""
     importlib.import_module("vllm")
     if importlib.util.find_spec("vllm._C") is not None:
         importlib.import_module("torch")  # its libraries come first
@@ -80,7 +80,7 @@ def vllm() -> dict:
 
 
 def ranks(count: str, backend: str) -> dict:
-    """One sum over so many processes, as training makes them: NCCL between this machine's GPUs, gloo on a CPU."""
+    """Sum over `count` processes as training does: with NCCL between this machine's GPUs, with gloo on a CPU."""
     import torch.multiprocessing
 
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Checks of a run's configuration that need no verl: the launcher, dph plan and the programs of verl.dph make them.
+"""Checks of a run's configuration that need no verl; the launcher, dph plan and the programs of verl.dph run them.
 
 CHECKS lists them. Those that need verl's classes are in verl/dph/checks.
 """
@@ -61,7 +61,7 @@ def settings(subject: Subject) -> Finding:
 
 
 def batch(subject: Subject) -> Finding:
-    """verl drops the last, partial batch of an epoch: with fewer prompts than a batch there would be no step."""
+    """verl drops the last, partial batch of an epoch: with fewer prompts than a batch it would make no step."""
     if not subject.trains:
         return skipped("nothing is trained")
     import pyarrow.parquet as pq
@@ -98,12 +98,12 @@ def model(subject: Subject) -> Finding:
     return ok(path)
 
 
-# In this order. A new check is a function of the subject, and a line here.
+# Run in this order. A new check is a function of the subject, and a line here.
 CHECKS = (
     Check("settings", settings),
     Check("batch", batch, needs=("settings",)),
     Check("files", files, needs=("settings",)),
     Check("model", model),
 )
-# What a dry run leaves out.
+# The checks that a dry run leaves out.
 OF_FILES = ("files", "model")

@@ -114,7 +114,7 @@ def distinct(folders: Sequence[Path]) -> list[Path]:
     """
     resolved = [folder.expanduser().resolve() for folder in folders]
     if len({*map(_run_of, resolved)}) < len(resolved):
-        raise UserError(f"{folders[0]} and others: a run is named twice, which compares it with itself; name it once.")
+        raise UserError(f"{folders[0]} and others: a run is named twice; name it once.")
     return resolved
 
 

@@ -24,7 +24,7 @@ class Measure:
     Attributes:
         name: in report.json; it ends with "@k" if there is a value for every k.
         definition: may have the fields {n}, {solved_in}, {styles}, {styled} and {entropy}.
-        heading: of a column; empty: the name in words.
+        heading: a column's heading; empty: the name in words.
         unit: SHARE (shown in per cent), NUMBER, NATS, or empty.
         used: the places where it is shown or tested.
         of_styles: whether only tasks with styles have it.
@@ -38,7 +38,7 @@ class Measure:
     of_styles: bool = False
 
 
-# What decides that two answers vote for the same: their results, or their text.
+# What decides whether two answers are one vote: their results, or their syntax.
 RESULT, SYNTAX = "result", "syntax"
 
 MEASURES = (
@@ -192,7 +192,7 @@ def interval_of(summary: dict, metric: str) -> Interval | None:
 
 
 def metrics_for(use: str, n: int, solved_in: int) -> list[str]:
-    """The metrics of all measures with this use, in order: of "@k" those with the largest k, of Pass@k several.
+    """The metrics of all measures with this use, in order: a measure "@k" with its largest k, Pass@k with several.
 
     Args:
         n: samples per prompt.

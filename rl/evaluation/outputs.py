@@ -19,7 +19,7 @@ from rl.metrics.styles import BY_PREFIX, KNOWN_STYLES
 
 NO_STYLES = "none"
 DEFAULT_GROUPS = ["difficulty"]  # if rows have it
-# Ends of the names of samples files, behind the split.
+# What follows the split in the name of a samples file.
 SAMPLED, GREEDY = ".jsonl", ".greedy.jsonl"
 
 

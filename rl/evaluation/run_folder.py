@@ -9,7 +9,7 @@ from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD, read_record
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 STEP_SECONDS, VALIDATION_SECONDS = "timing_s/step", "timing_s/testing"
-# Steps that the time of the next ones is estimated from.
+# The time of a step is estimated from this many last steps.
 RECENT_STEPS = 20
 
 
@@ -20,8 +20,8 @@ class RunFolder:
     Attributes:
         log: {metric: {step: value}}; empty before the first step.
         step: the last one that was logged; 0 is the validation of the initial policy; None if nothing was logged yet.
-        total_steps: of the whole run; None if the folder does not say (a run of an earlier version).
-        silent_seconds: since the last line of the log.
+        total_steps: the whole run's; None if the folder does not say (a run of an earlier version).
+        silent_seconds: seconds since the last line of the log.
     """
 
     folder: Path

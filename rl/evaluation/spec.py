@@ -79,7 +79,7 @@ class Description(_Entry):
     """What a specification says about a method besides its samples."""
 
     label: str = ""
-    family: str | None = None  # both or neither
+    family: str | None = None  # with eta, or neither
     eta: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     role: Role | None = None
 
@@ -105,8 +105,8 @@ class ReportSpec(_Entry):
     title: str
     summary: str
     methods: dict[str, MethodSpec]
-    styles: list[str] = list(KNOWN_STYLES)  # none: a task without styles
-    # If it is left out: the prefix if the base's SQL has one, else the structure.
+    styles: list[str] = list(KNOWN_STYLES)  # empty: a task without styles
+    # None: the prefix if the base's SQL has one, else the structure.
     styles_by: Literal["prefix", "structure", "opening"] | None = None
     questions: dict[str, RelativePaths] = {}  # by split, the data files with its questions
     groups: list[str] = []  # keys of the questions' extra_info (analysis/questions.py)
@@ -134,7 +134,7 @@ class ReportSpec(_Entry):
 
     @property
     def noise_floor(self) -> str:
-        """The name of the samples that show what an unchanged model keeps: of base_again if it is there, else base."""
+        """The model whose samples show what an unchanged model keeps: base_again if there is one, else base."""
         return BASE_AGAIN if BASE_AGAIN in self.methods else BASE
 
     @property
@@ -183,7 +183,7 @@ def specification(content: Mapping[str, Any], folder: Path) -> ReportSpec:
     """The specification with this content, whose paths are relative to `folder`.
 
     Raises:
-        UserError: it names the wrong key.
+        UserError: the content is invalid; the message names the key.
     """
     try:
         return ReportSpec.model_validate(content, context=folder, strict=False)
@@ -195,7 +195,7 @@ def read_spec(path: Path) -> ReportSpec:
     """Read and check a specification.
 
     Raises:
-        UserError: it names the wrong key.
+        UserError: the file cannot be read, or is invalid; the message names the key.
     """
     try:
         text = path.read_bytes()
@@ -211,7 +211,7 @@ def check_description(where: str, entry: object) -> None:
     """Check a method's label, family and eta.
 
     Raises:
-        UserError: an unknown key, a wrong value, or only one of family and eta; it begins with `where`.
+        UserError: an unknown key, a wrong value, or only one of family and eta; the message begins with `where`.
     """
     try:
         Description.model_validate(entry)

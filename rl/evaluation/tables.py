@@ -24,7 +24,7 @@ Summaries = Mapping[str, dict]  # {method: summary of a split or of a group of i
 
 
 def split_name(split: str) -> str:
-    """The label of a benchmark; of another split its name in words: in_domain -> In domain."""
+    """A benchmark's label; for another split its name in words: in_domain -> In domain."""
     return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
 
 
@@ -125,7 +125,7 @@ def claims_table(split: str, claims: Iterable[dict], labels: Mapping[str, str]) 
     methods = list(dict.fromkeys(method for of_methods in rows.values() for method in of_methods))
     shown = []
     for predicate, of_methods in rows.items():
-        # The row says on how many questions it was tested, or each cell if the methods differ.
+        # The row says how many questions were tested, or each cell does if the methods differ.
         measured = [next(iter(of_methods.values()))["measure"]]
         questions = {claim["questions"] for claim in of_methods.values()}
         measured += questions if len(questions) == 1 else []

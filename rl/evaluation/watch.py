@@ -16,7 +16,7 @@ LOOK_SECONDS = 2.0
 BARS, WIDTH = "▁▂▃▄▅▆▇█", 40  # of a sparkline: its levels, and characters
 CLEAR = "\x1b[H\x1b[2J"  # the terminal
 _PASS_AT_K = re.compile(r"dph/(?:val/(.+)/)?pass@(\d+)")
-# Alerts. A style's mean share from which it counts as the only one.
+# Alerts. From this mean share on, a style counts as the only one.
 ONE_STYLE = 0.95
 # Standard errors by which the keep rate must be below the initial policy's.
 BEYOND_CHANCE = 2
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
         f"{', '.join(titles(WATCHED).values())}.\n"
         "It reads RUN/metrics/*.jsonl and changes nothing; Ctrl-C ends it, not the run.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="its folder, $OUTPUT_DIR/NAME of the launch scripts")
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder, $OUTPUT_DIR/NAME of the scripts")
     parser.add_argument("--once", action="store_true", help="print one frame and exit, as without a terminal")
     return parser
 
@@ -100,7 +100,7 @@ def curves(run: RunFolder) -> dict[str, dict[int, float]]:
 
 
 def sparkline(values: list[float], width: int = WIDTH) -> str:
-    """At most `width` characters, each the mean of as many values, between the lowest and the highest mean."""
+    """At most `width` characters: means of equally many values, between the lowest and the highest mean."""
     count = min(width, len(values))
     cuts = [len(values) * i // count for i in range(count + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in zip(cuts, cuts[1:], strict=False)]

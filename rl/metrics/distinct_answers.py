@@ -18,7 +18,7 @@ _SPELLINGS = [
     (re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}"), r"\1"),
     (re.compile(r"^\$(.*)\$$"), r"\1"),
     (re.compile(r"\s+"), ""),
-    (re.compile(r"(?<=\d)\.$|\.$"), ""),
+    (re.compile(r"\.$"), ""),
 ]
 _GROUPED_DIGITS = re.compile(r"^-?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
 _NUMBER = re.compile(r"^(-?)0*(\d+)(?:\.(\d*?)0*)?$")

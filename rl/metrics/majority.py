@@ -42,10 +42,11 @@ def _votes(answer: np.ndarray, correct: np.ndarray) -> tuple[tuple[tuple[int, fl
 def _chances(votes: tuple[tuple[int, float], ...], silent: int) -> tuple[float, ...]:
     """The probability at index k, 0 <= k <= n.
 
-    With m_i samples of answer i, sum over the winner's votes a the subsets in which every answer has at most a votes
-    and t >= 1 have a, weighted with the correct share of these t, divided by t. 1/t is the integral of y^(t-1) over
-    [0, 1], exact by Gauss-Legendre, so that at a node y the subsets are the coefficients of a product of polynomials
-    in x, and the weight is its derivative in z at z = 1 when tied answers carry the factor y z^correctness.
+    For each number of votes a that can win: the subsets in which every answer has at most a votes and t >= 1 answers
+    have a, each weighted with the mean correctness of these t answers. 1/t is the integral of y^(t-1) over [0, 1],
+    which Gauss-Legendre computes exactly. At a node y, the coefficient of x^k in a product of one polynomial per answer
+    counts the subsets of k. If a tied answer has the factor y z^correctness, the product's derivative in z at z = 1
+    also weights them.
     """
     n = silent + sum(count for count, _ in votes)
     wins = np.zeros(n + 1)

@@ -36,7 +36,7 @@ class Response:
     """A scored response.
 
     Attributes:
-        kind: of the answer: sql, math or task.
+        kind: the answer's: sql, math or task.
         pred: the extracted answer; None if there is none, or if the reward function does not return it.
         outcome: the scorer's; empty if another reward function was used.
     """
@@ -69,7 +69,7 @@ def mean_pass_at_k(counts: Iterable[tuple[int, int]], n: int) -> dict[str, float
 def mean_majority(groups: Iterable[Group], n: int) -> dict[str, float]:
     """{"maj@n": mean over the prompts with n samples}; empty if no response has an answer that can vote.
 
-    Equal answers are equal texts: of SQL and custom tasks up to white space, of math once spelling is normalised.
+    Answers are equal if their texts are: SQL and custom tasks up to white space, math after spelling is normalised.
     """
     whole = [group for group in groups if len(group) == n]
     keys = [[_vote(response) for response in group] for group in whole]
@@ -89,7 +89,7 @@ def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
     Returns:
         style_entropy: entropy in nats of the styles of a prompt's correct queries, mean over the prompts with one.
         distinct_structures: number of structures among them, mean over the same prompts. style/<name>: share of all
-        correct queries. If there are more than MAX_PARSED distinct queries, structures are those of every m-th prompt.
+        correct queries. With more than MAX_PARSED distinct queries, only every m-th prompt's structures are counted.
     """
     by_prompt = [[r.pred for r in group if r.correct and r.kind == "sql" and r.pred] for group in groups]
     by_prompt = [queries for queries in by_prompt if queries]

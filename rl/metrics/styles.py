@@ -24,8 +24,8 @@ def style_of(pred: str | None, known: tuple[str, ...]) -> str:
 
 
 def styled(text: str | None, known: tuple[str, ...], styles_by: str) -> str:
-    """One of `known`, or OTHERS: of SQL by the leading comment (style_of) or by the syntax tree (structure_of), of a
-    whole response by its first word."""
+    """The style of a text, one of `known` or OTHERS: SQL by its leading comment (style_of) or its syntax tree
+    (structure_of), a whole response by its first word."""
     if styles_by == BY_PREFIX:
         return style_of(text, known)
     if styles_by == BY_OPENING:

@@ -39,7 +39,7 @@ def _without_thinking(response: str) -> str:
 def read_sql(response: str, engine: str = "sqlite") -> str | None:
     """The SQL in the last closed ```sql block of `response`, repaired; None without such a block.
 
-    Each engine has further names for the block (ENGINES), in any case. A block may stand on one line; an empty block
+    Each engine has further names for the block (ENGINES), in any case. A block may be on one line; an empty block
     is not an answer. A second opening fence inside a block ends it, so the last opening decides. Blocks before </think>
     do not count.
     """
@@ -75,9 +75,9 @@ def _last_box(text: str) -> str | None:
 
 
 def _last_closed_box(text: str, position: int) -> str | None:
-    """As read_answer says, of the boxes from `position` on."""
+    """The content of the last box (see read_answer) from `position` on."""
     last_start, last = -1, None
-    # Where the content of each open brace's box starts; -1 for a brace of no box.
+    # Where the content of each open brace's box starts; -1 for a brace without a box.
     starts: list[int] = []
     for token in _TOKENS.finditer(text, position):
         if token["brace"]:

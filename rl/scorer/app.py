@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.routing import request_response
+from starlette.routing import Route, request_response
 
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.config import Settings
@@ -40,9 +40,9 @@ Questions = list[tuple[Question, list[str]]]
 
 
 class _Route(APIRoute):
-    """Calls its endpoint with the request alone: FastAPI's way to arguments would take longer than all we do there.
+    """Passes only the request to its endpoint: finding arguments as FastAPI does would take longer than the endpoint.
 
-    FastAPI describes the route all the same.
+    FastAPI still describes the route.
     """
 
     def __init__(self, path: str, endpoint: Callable[[Request], Awaitable[Response | dict]], **options: Any):
@@ -148,11 +148,12 @@ def create_app(
         shut_down()
         return {"status": "ending"}
 
+    metrics.paths = {route.path for route in app.routes if isinstance(route, Route)}
     return app
 
 
 def _judged(scores: list[list[Score]]) -> list[list[Score]]:
-    """The scores, for a protocol that has no outcome for a failure of the infrastructure: that raises Busy."""
+    """The scores, for a protocol that cannot report a failure of the infrastructure; raises Busy if there is one."""
     lost = next((score.error for score in chain.from_iterable(scores) if score.outcome == INFRA_ERROR), None)
     if lost is not None:
         raise Busy(lost)
@@ -186,7 +187,7 @@ async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
                 size += len(chunk)
                 if size <= max_bytes:
                     body += chunk
-                # Most clients send the whole body before they read; without receiving it they would see a reset.
+                # Most clients send the whole body before they read. If it is not received, they see a reset.
                 elif size > _DISCARDED_BODIES * max_bytes:
                     break
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""What is checked before any worker starts: engines, the sandbox, and the functions of tasks."""
+"""Checks before any worker starts: engines, the sandbox, and the functions of tasks."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def _check_sandbox(scorers: list[tuple[str, ScorerSettings]]) -> None:
 
 
 def _check_engine(name: str, settings: SqlSettings) -> None:
-    """The engine's package is installed, and its connection can be used."""
+    """Check that the engine's package is installed and that its connection can be used."""
     engine = ENGINES[settings.engine]
     if engine.package is not None and find_spec(engine.package) is None:
         raise UserError(
@@ -61,7 +61,7 @@ def _check_engine(name: str, settings: SqlSettings) -> None:
 
 
 def _check_task(settings: TaskSettings) -> None:
-    """A process of its own can load the function; the error has the line of the user's file."""
+    """Load the function in a separate process; the error names the line of the user's file."""
     command = [sys.executable, "-c", _LOAD_TASK, str(_REPOSITORY), str(settings.path), settings.function_name]
     tried = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if tried.returncode == 0:

@@ -35,7 +35,7 @@ _MISSPELT = 0.8
 # The meaning of an empty section of Scorers, as in sql.yaml.
 _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
 
-# Within what the system accepts: a frame's lengths (worker.py) and SQLite's limits have 32 bits.
+# What the system accepts: a frame's lengths (worker.py) and SQLite's limits have 32 bits.
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(gt=0, lt=2**31)]
 Processes = Annotated[int, Field(gt=0, le=4096)]
@@ -124,7 +124,7 @@ class SqlSettings(ScorerSettings):
     """A section of Scorers whose class_name is one of SQL_CREDITS."""
 
     class_name: SqlClassName
-    """The reward model: what a result gets that differs from gold's (docs/reference/scorer.md)."""
+    """The reward model: the score of a result that differs from gold's (docs/reference/scorer.md)."""
     engine: EngineName = "sqlite"
     """sqlite, duckdb or postgresql. A server may have a section for each."""
     prefix: str = ""
@@ -133,7 +133,7 @@ class SqlSettings(ScorerSettings):
     connection: str | None = Field(default=None, validate_default=True)
     """Only for postgresql: libpq's connection string, such as "host=/var/run/postgresql user=scorer"."""
     database_path: DirectoryPath | None = Field(default=None, validate_default=True)
-    """The folder below which the databases of sqlite and duckdb lie."""
+    """The folder with the databases of sqlite and duckdb; a db_id is a path below it."""
     prediction_seconds: Seconds = 15.0
     """Time limit of a predicted query, in seconds of processor time."""
     gold_seconds: Seconds = 60.0
@@ -141,8 +141,8 @@ class SqlSettings(ScorerSettings):
     order_check: bool = True
     """Whether `spider` compares the order of rows if gold has a top-level ORDER BY. The released server did not."""
     judge_empty_gold: bool = True
-    """Whether responses are scored if gold returns no rows, or nothing but NULL: any query that returns as little is
-    right then. false: they get no judgement (gold_empty), and training leaves them out."""
+    """Whether responses are scored if gold returns no rows, or nothing but NULL: any query that also returns nothing is
+    then right. false: they get no judgement (gold_empty), and training leaves them out."""
     max_sql_chars: Count = 1_000_000
     """Length of a query."""
     max_value_bytes: Count = 10_000_000
@@ -292,10 +292,10 @@ def load_settings(
 ) -> Settings:
     """The settings of the YAML file `path`.
 
-    `server`, `sql` and `every` replace values of ScorerServer, of the scorers for SQL (database_path: of one without a
-    prefix) and of every scorer; None replaces nothing. An empty section means its defaults. Unknown sections, such as
-    the released server's chains and post-processors, are ignored with one warning on stderr. Raises UserError for a
-    file that cannot be read, an unknown key of a known section or a value that cannot work.
+    `server`, `sql` and `every` replace values of ScorerServer, of the scorers for SQL (database_path: of those without
+    prefix and connection) and of every scorer; None replaces nothing. An empty section means its defaults. Unknown
+    sections, such as the released server's chains and post-processors, are ignored with one warning on stderr. Raises
+    UserError for a file that cannot be read, an unknown key of a known section or a value that cannot work.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)

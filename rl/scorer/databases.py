@@ -73,7 +73,7 @@ def find_database(root: Path, db_id: str, kind: str = "sqlite", key: str = "db_i
         if kind == "duckdb" and stat.S_ISDIR(status.st_mode):
             return _find_collection(root, db_id, path)
         if not path.endswith(suffixes) or not stat.S_ISREG(status.st_mode):
-            raise UnknownQuestion(f"{key} {db_id!r} is no {', '.join(suffixes)} file below the server's database_path")
+            raise UnknownQuestion(f"{key} {db_id!r} is not a {' or '.join(suffixes)} file below database_path")
         # A copy that preserves times (cp -p, rsync -t) resets st_mtime but not st_ctime.
         content = (*_identity(status), status.st_ctime_ns)
         if kind == "duckdb":
@@ -112,7 +112,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _log_identity(path: str, suffix: str) -> tuple[int, ...] | None:
-    """Without st_ctime, which SQLite changes as root whenever it opens a log (fchown)."""
+    """A log's identity without st_ctime, which SQLite changes as root whenever it opens the log (fchown)."""
     try:
         return _identity(os.stat(path + suffix))
     except FileNotFoundError:

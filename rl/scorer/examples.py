@@ -14,8 +14,8 @@ _ABSENT = "shop/shop.sqlite"
 def examples_of(settings: Settings) -> dict[str, dict[str, Any]]:
     """An example body for each path that scores.
 
-    Of SQL for the first section of SQLite databases, else of mathematics if there is a section for it; another server
-    has the example of SQL with a database that does not exist.
+    An SQL question for the first section of SQLite databases; without one, a mathematical question if there is a
+    section for those; else an SQL question about a database that does not exist.
     """
     sections = settings.Scorers.values()
     sqlite = next((of for of in sections if isinstance(of, SqlSettings) and of.engine == "sqlite"), None)

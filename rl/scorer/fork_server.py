@@ -1,6 +1,6 @@
 """The server's end of a fork server (worker.py), from which the workers of one pool are forked.
 
-multiprocessing's forkserver would not do: its processes import the same modules for every pool, start by a call that
+multiprocessing's forkserver does not fit: its processes import the same modules for every pool, start by a call that
 blocks the event loop, have no process group of their own, and survive the process that they are forked from.
 """
 
@@ -24,7 +24,7 @@ LAST_WORDS_SECONDS = 1.0
 
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy
 _STDERR = 2
-# Below what a pipe takes without blocking (PIPE_BUF), once it can take anything.
+# Less than PIPE_BUF, which a writable pipe takes without blocking.
 _LINE_BYTES = 2_000
 _BYTES_PER_SECOND = 20_000
 
@@ -128,8 +128,8 @@ class ForkServer:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, "PYTHONPATH": path},
-                    # Ctrl-C in a terminal is for the server, which then ends its workers. A session of its own would
-                    # not do: Linux gives each session an equal share of the processors, whatever its priorities.
+                    # Ctrl-C in a terminal is for the server, which then ends its workers. Not a new session: Linux
+                    # gives each session an equal share of the processors, whatever its priorities.
                     process_group=0,
                 )
             output = WorkerOutput(settings["name"])

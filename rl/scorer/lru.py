@@ -1,6 +1,6 @@
 """A least-recently-used map bounded by the bytes of what it holds.
 
-cachetools would not do: workers for SQLite need this map and start without site-packages (fork_server.py).
+cachetools does not fit: workers for SQLite need this map and start without site-packages (fork_server.py).
 """
 
 from collections import OrderedDict

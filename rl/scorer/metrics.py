@@ -1,7 +1,7 @@
 """The metrics of GET /metrics, in Prometheus' text format."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -12,14 +12,17 @@ from rl.scorer.outcomes import Score
 from rl.scorer.sandbox.confine import MECHANISMS
 from rl.scorer.scorers import Scorers
 
-_PATHS = frozenset({"/api", "/v1/score", "/heartbeat", "/metrics", "/shutdown"})
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 
 class Metrics:
-    """Counts of one server, and the present state of its scorers."""
+    """Counts of one server, and the present state of its scorers.
+
+    paths: those that requests are counted by; all others count as one, because a client could invent any number.
+    """
 
     def __init__(self, scorers: Scorers):
+        self.paths: Collection[str] = ()
         self._registry = CollectorRegistry()
         self._registry.register(_State(scorers))
         named = {"namespace": "scorer", "registry": self._registry}
@@ -63,8 +66,7 @@ class Measured:
         try:
             await self._app(scope, receive, note_status)
         finally:
-            # All other paths count as one: a client could invent any number of them.
-            path = scope["path"] if scope["path"] in _PATHS else "other"
+            path = scope["path"] if scope["path"] in self._metrics.paths else "other"
             self._metrics.request_ended(path, status, time.perf_counter() - started)
 
 

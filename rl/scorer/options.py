@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, help="instead of ScorerServer.port; 0 picks a free one")
     parser.add_argument("--workers", type=int, metavar="N", help="processes, instead of num_instances of every scorer")
     parser.add_argument("--database-path", type=Path, help="instead of the database_path of the scorer for SQL")
-    parser.add_argument("--address-file", type=Path, help="file that gets host:port once the server listens")
+    parser.add_argument("--address-file", type=Path, help="file to write host:port to once the server listens")
     return parser
 
 

@@ -3,8 +3,9 @@
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
 keep slow jobs from delaying the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
 together have SLOW_SHARE of the ordinary workers' weight, and the next job takes its place. If the slow lane is full and
-others wait, the job is stopped and begins again when that lane has room. A watchdog kills a worker that exceeds its
-job's time (the worker's own limit does not reach into C functions) or makes no progress (a file system that hangs).
+others wait, the job is stopped and begins again when that lane has a free worker. A watchdog kills a worker that
+exceeds its job's time (the worker's own limit does not reach into C functions) or makes no progress (a file system that
+hangs).
 """
 
 import asyncio
@@ -25,8 +26,8 @@ logger = logging.getLogger(__name__)
 SLOW_SECONDS = 0.1
 # However many slow jobs run, ordinary jobs keep five sixths of the processors.
 SLOW_SHARE = 0.2
-# If no job began for so long, slow jobs together have the ordinary workers' weight, so that they progress beside other
-# programs.
+# If no job has begun for this long, slow jobs together have the ordinary workers' weight, so that other programs do not
+# hold them up.
 IDLE_SECONDS = 1.0
 # Linux divides a process's weight by this for each step of niceness.
 _WEIGHT_STEP = 1.25
@@ -118,7 +119,7 @@ class WorkerPool:
         self._closed = False
         self._last_began = 0.0  # when an ordinary worker last got a job
         self._recent_seconds = 0.0  # in a worker, a moving average over about 100 jobs
-        self.ends: Counter[str] = Counter()  # of workers, by cause
+        self.ends: Counter[str] = Counter()  # ends of workers by cause
 
     @property
     def waiting(self) -> int:
@@ -188,7 +189,7 @@ class WorkerPool:
                     self._start_task(self._add_worker(lane))
 
     async def _add_worker(self, lane: _Lane) -> None:
-        """Start a worker for a lane that has jobs and room."""
+        """Start a worker for a lane that has waiting jobs and fewer workers than its size."""
         try:
             self._idle.append(await self._new_worker())
         except WorkerLost as error:
@@ -289,7 +290,7 @@ class WorkerPool:
                         self._check(worker, run, now)
                     except Exception:
                         # The watchdog must survive: without it no limit would hold.
-                        logger.exception("worker %d could not be looked at", worker.pid)
+                        logger.exception("worker %d could not be checked", worker.pid)
             self._share_out()
 
     def _check(self, worker: WorkerProcess, run: _Run, now: float) -> None:

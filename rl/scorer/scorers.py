@@ -30,7 +30,7 @@ class Busy(Exception):
 
 
 class Scorers:
-    """Those that the settings name. by_kind: by the `kind` of their settings."""
+    """The scorers that the settings name. by_kind: by the `kind` of their settings."""
 
     def __init__(self, settings: Settings):
         self._max_waiting = settings.ScorerServer.max_waiting

@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         check_scorers(settings.Scorers.items())
         server = settings.ScorerServer
         if options.address_file is not None and not options.address_file.parent.is_dir():
-            raise UserError(f"--address-file {options.address_file} lies in no directory; create it or give another.")
+            raise UserError(f"The folder of --address-file {options.address_file} does not exist: create it.")
         try:
             log = _log_to(server.log_file, server.log_file_bytes)
         except OSError as error:

@@ -107,7 +107,7 @@ def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
 
 
 def main() -> None:
-    """Fork workers until the server closes the socket; in a worker, serve jobs until it closes that one's."""
+    """Fork workers until the server closes the socket; in a worker, serve jobs until it closes the worker's socket."""
     settings = json.loads(sys.argv[1])
     _end_with_parent()
     # An exception must not close it: the server would end this process before it has printed the exception.
@@ -195,7 +195,3 @@ def _reply(descriptor: int, header: dict, body: bytes) -> None:
     view = memoryview(frame_of(header | {"cpu": time.process_time()}, body))
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-if __name__ == "__main__":
-    main()

@@ -49,7 +49,7 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     run.prepare({"trainer.save_freq": -1})
     free = 300_000
     run.prepare({"trainer.save_freq": 5})
-    with pytest.raises(UserError, match="and 3 lie there at a time"):
+    with pytest.raises(UserError, match="and 3 are there at a time"):
         run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": 2})
 
 

@@ -34,4 +34,4 @@ def test_the_demos_assertions_hold_strictly_within_their_bounds():
     assert "neither grpo nor dph_js" in failures(base=[1.3])[0]
     assert "grpo has no style entropy" in failures(base=[1.3], grpo=None)[0]
     [failure] = failures(base=[1.3], grpo=[0.14], lost=0.04)
-    assert failure == "grpo has a Pass@32 of 0.860 in domain, the base 0.900: not 0.05 below it."
+    assert failure == "grpo has a Pass@32 of 0.860 in domain, and the base 0.900: not 0.05 more."

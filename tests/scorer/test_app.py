@@ -265,6 +265,7 @@ COUNTED = {
     'answers_total{outcome="infra_error"}': 0,
     'requests_total{path="/api",status="200"}': 2,
     'requests_total{path="/api",status="400"}': 1,
+    'requests_total{path="/v1/slime",status="422"}': 1,
     'requests_total{path="other",status="404"}': 1,
     'request_seconds_count{path="/api"}': 3,
     # The second of two equal responses to one question is not asked for.
@@ -281,6 +282,7 @@ def test_metrics_count_what_was_answered(start_scorer) -> None:
     scorer.score([fenced("SELECT 1"), fenced("SELECT 1"), fenced("SELECT 2"), "nothing"], "SELECT 1")
     scorer.score([fenced("SELECT 1")], "SELECT 1")
     assert scorer.client.put("/api", content=b"{").status_code == 400
+    assert scorer.client.post("/v1/slime", content=b"{").status_code == 422
     scorer.client.get("/no/such/path")
     assert {name: scorer.metric(f"scorer_{name}") for name in COUNTED} == COUNTED
 

@@ -31,7 +31,7 @@ from rl.data.wording import named, number_of, without_reference
 _PARQUET_MAGIC = b"PAR1"
 # Samples have these keys in every format, also in the paper's.
 _SAMPLE_KEYS = ("id", "output", "score")
-# So many lines are tried before a file is rejected, because the first lines may be damaged.
+# The first lines may be damaged: a file is rejected after this many.
 _TRIED_LINES = 20
 _METADATA_BYTES = 1 << 20
 _SILENT_S = 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Id = int | str
 PROMPTS, SAMPLES, STORE = "prompts", "samples", "D_pef store"
-# A long text is shown with so many characters of its start and of its end.
+# A long text is shown with this many characters of its start and of its end.
 _HEAD, _TAIL = 400, 200
 
 
@@ -71,7 +71,7 @@ class FileReport:
         self._chosen: list[tuple[float, int, Any]] = []  # a heap of the rows with the largest random numbers
 
     def add_row(self, row: Any) -> None:
-        """Count a row, and keep it if the uniform random choice takes it."""
+        """Count a row, and keep it if the uniform random choice selects it."""
         self.rows += 1
         heapq.heappush(self._chosen, (self._random.random(), self.rows, row))
         if len(self._chosen) > self._size:

@@ -31,7 +31,7 @@ REWARD_ONLY = ("grpo", "dapo")
 
 ONE_STYLE, SEVERAL_STYLES = "ends in one style", "keeps several styles"
 SUPPORTED, INCONCLUSIVE, NOT_SUPPORTED = "supported", "inconclusive", "not supported"
-LOWER = "lower"  # of a difference: significantly below 0
+LOWER = "lower"  # a difference is significantly below 0
 NOT_MEASURED = "not measured"
 
 
@@ -42,10 +42,10 @@ class Claim:
     Attributes:
         predicate: the property in words.
         measure: what was tested.
-        questions: on how many questions, in words; "" if it was not measured.
+        questions: the questions that it was tested on, in words; "" if it was not measured.
         unit: "share" (a paired difference of shares) or "nats".
         value: [value, low, high]; None if it was not measured.
-        p_holm: of a difference.
+        p_holm: the corrected p of a difference; None for another claim.
     """
 
     split: str
@@ -160,6 +160,6 @@ def failed_checks(report: dict) -> list[str]:
         base, grpo = (of["pass@k"][n][0] for of in (report[BASE]["in_domain"], in_domain["grpo"]))
         if base - grpo < LOST_PASS_AT_N:
             failures.append(
-                f"grpo has a Pass@{n} of {grpo:.3f} in domain, the base {base:.3f}: not {LOST_PASS_AT_N} below it."
+                f"grpo has a Pass@{n} of {grpo:.3f} in domain, and the base {base:.3f}: not {LOST_PASS_AT_N} more."
             )
     return failures

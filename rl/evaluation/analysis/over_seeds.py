@@ -2,8 +2,8 @@
 
 Intervals are 95 % intervals of Student's t over training seeds: they say how far another seed may move a mean. With
 three seeds they are wide (4.3 standard errors). Differences have paired t-tests. Those that were named before the runs
-are corrected by Holm together, all others over the columns of a pair of methods. Groups of questions are shown but not
-compared.
+are corrected by Holm together; the others are corrected over the columns of a pair of methods. Groups of questions are
+shown but not compared.
 """
 
 import json
@@ -22,7 +22,7 @@ from rl.evaluation.tables import of_groups
 from rl.metrics.bootstrap import LEVEL
 
 SIGNIFICANT = 0.05
-# Their number is not compared, because their entropy is.
+# Columns that are not compared: the entropy of styles is compared in place of their number.
 NOT_COMPARED = ("styles",)
 # What a file of values says about its methods and columns.
 ABOUT = ("labels", "columns", "splits", "solved_in", "roles", "leading")
@@ -51,7 +51,7 @@ class Difference(OverSeeds):
 
     Attributes:
         p: of Student's t-test; None with one seed.
-        p_holm: corrected, see the module.
+        p_holm: p after the correction that the module's docstring names.
     """
 
     p: float | None = None
@@ -76,7 +76,7 @@ class SeedComparison:
         methods: {method: {column: values over seeds}}.
         columns: those that are compared; the other columns are of groups of questions.
         differences: {"first - second": {column: difference}}.
-        primary: the same, of the comparisons that were named before the runs.
+        primary: the same for the comparisons that were named before the runs.
     """
 
     bases: dict[str, OfColumns]
@@ -100,7 +100,7 @@ def read_values(path: Path) -> dict:
     """The values that rl/evaluation/report/seeds.py has written.
 
     Raises:
-        UserError: the file is missing or another one.
+        UserError: the file is missing or has another content.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -186,7 +186,7 @@ def compare_primary(values: SeedValues, primary: Mapping[tuple[str, str], Sequen
 
 
 def compare_methods(methods: dict[str, OfColumns], baselines: Sequence[str], columns: Sequence[str]) -> OfPairs:
-    """{"first - second": {column: difference}} of every method that is not a baseline and every baseline."""
+    """{"first - second": {column: difference}}: each method that is not a baseline against each baseline."""
     pairs = [(name, other) for name in methods if name not in baselines for other in baselines if other in methods]
     return {f"{name} - {other}": _compare(methods[name], methods[other], columns) for name, other in pairs}
 
@@ -198,7 +198,7 @@ def _compare(first: OfColumns, second: OfColumns, columns: Sequence[str]) -> dic
 
 
 def _tested(differences: Sequence[list[float]]) -> list[Difference]:
-    """Differences by seed with their tests, corrected by Holm over all that are given."""
+    """Differences by seed with their tests, corrected by Holm over all these differences."""
     found = [OverSeeds.of(values) for values in differences]
     if any(of.interval is None for of in found):
         return [Difference(**vars(of)) for of in found]

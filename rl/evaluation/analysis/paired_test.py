@@ -39,7 +39,7 @@ class PairedTest:
 
 
 def paired_tests(comparison: Comparison) -> list[PairedTest]:
-    """Tests of every trained method against the base, and of every two trained methods, in every metric of both.
+    """Test each trained method against the base, and each two trained methods, in every metric that both have.
 
     In a pair, the method with a divergence comes before the one without.
     """
@@ -73,7 +73,7 @@ def sign_flip_p(differences: np.ndarray) -> float:
     small, else among PERMUTATIONS - 1 random assignments and the observed one, so that it is never 0.
 
     Args:
-        differences: [P] float, P >= 1, first - second per prompt, none NaN.
+        differences: [P] float, P >= 1, first - second per prompt, without NaN.
     """
     size, total = differences.size, differences.sum()
     # Sums that differ only by the order of additions count as equal.

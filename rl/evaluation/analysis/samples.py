@@ -51,7 +51,7 @@ class ShownResponse:
 
     pred: str | None
     outcome: str
-    rows: int | None  # of the result of SQL
+    rows: int | None  # number of rows that the SQL returned
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SampleSet(JudgedSamples):
     truncated: np.ndarray  # [P, n] bool, the response hit its length limit
     gold_failures: int  # samples whose reference query failed: they count as wrong
     # [P, n] int, equivalent answers to a prompt have equal numbers; NO_VOTE for no answer, and for wrong SQL if results
-    # are stored: those vote in place of its text, which is slow to parse.
+    # are stored: it then votes by its result, because its text is slow to parse.
     answer: np.ndarray
     result: np.ndarray | None  # [P, n] int, the same for results of SQL; None if not all results are known
     tokens: np.ndarray  # [P, n] int, response length

@@ -1,5 +1,5 @@
-"""Right answers against solved questions: every method's Pass@1 and Pass@k beside the base's, the best trade-offs among
-them, and what they show in a sentence."""
+"""Right answers (Pass@1) against solved questions (Pass@k): a point per method and one for the base, the best
+trade-offs, and a sentence on what they show."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -53,14 +53,14 @@ class TradeOff:
 
     @property
     def frontier(self) -> list[str]:
-        """Methods of `own` that no other one reaches in both means, by ascending Pass@1."""
+        """Methods on the Pareto frontier of `own` in both means, by ascending Pass@1."""
         means = {name: point.mean for name, point in self.own.items()}
         best = [name for name, mean in means.items() if not any(_beats(other, mean) for other in means.values())]
         return sorted(best, key=means.__getitem__)
 
     @property
     def sentence(self) -> str:
-        """Which methods of `own` have more right answers and more solved questions than the base, else the nearest."""
+        """The methods of `own` with more right answers and more solved questions than the base, or else the nearest."""
         where, (x, y) = split_name(self.split), self.base
         told = [point.label for point in self.points.values() if point.role == GOLD]
         not_counted = f" Learns from gold answers, so not counted: {listed(told)}." if told else ""
@@ -92,13 +92,13 @@ class TradeOff:
         return text + not_counted
 
     def _described(self, point: Point) -> tuple[int, str]:
-        """The number of seeds with both, and the method's name with it."""
+        """The number of seeds in which a method exceeds the base in both, and the method's name with this number."""
         both, of = sum(x > self.base[0] and y > self.base[1] for x, y in point.values), len(point.values)
         return both, point.label if of == 1 else f"{point.label} (in {both} of {of} seeds)"
 
 
 def trade_offs_over_seeds(content: Mapping) -> list[TradeOff]:
-    """Of every split, from the values that rl/evaluation/report/seeds.py writes."""
+    """The trade-off on every split, from the values that rl/evaluation/report/seeds.py writes."""
     k, found = content["solved_in"], []
     for number, split in enumerate(content["splits"]):
         of_split = f", {split.replace('_', ' ')}" if number else ""
@@ -117,7 +117,7 @@ def trade_offs_over_seeds(content: Mapping) -> list[TradeOff]:
 
 
 def trade_offs(comparison: Comparison) -> list[TradeOff]:
-    """Of every split of a report, with intervals over questions."""
+    """The trade-off on every split of a report, with intervals over questions."""
     spec, found = comparison.spec, []
     for split in spec.splits:
         values = {}

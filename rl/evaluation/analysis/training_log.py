@@ -54,7 +54,7 @@ def training_files(log: Path) -> dict[str, str] | None:
     """{SHA-256: name} of the files with the prompts that a run was trained on; None if no checkpoint says it.
 
     Args:
-        log: the run's training log: a file or a folder, in the run's folder or in a folder of it.
+        log: the run's training log: a file or a folder, in the run's folder or in a subfolder of it.
 
     Raises:
         UserError: a checkpoint's manifest is damaged.

@@ -2,7 +2,7 @@
 
     python -m rl.evaluation.paper.tables eval_sql/report.json eval_math/report.json --out DIR --paper llama-sql
 
-writes DIR/tables.md, DIR/tables.tex and DIR/tables.json. A method is shown beside the paper's method of the same name:
+writes DIR/tables.md, DIR/tables.tex and DIR/tables.json. A method is shown below the paper's method of the same name:
 base, grpo, dapo, rkl, dph_f, dph_js (generator form, eta 0.2), alpha_02, dph_js_005, dph_js_def, ... (paper.json has
 all of them).
 """
@@ -36,7 +36,7 @@ _CAPTIONS = {
     "4": "Math, Pass@k",
     "8": "Math, Mean@k",
 }
-# The layouts to use if no experiment of the paper is compared with.
+# The layouts of results that are not compared with an experiment of the paper.
 _PLAIN_LAYOUTS = (("1", "llama-sql"), ("4", "llama-math"), ("8", "llama-math"))
 
 
@@ -45,7 +45,7 @@ class PaperRow:
     """A method's row.
 
     Attributes:
-        method: name in evaluate.models of the method to show beside it.
+        method: name in evaluate.models of the method to show below it.
         values: in per cent, one per column; None if the paper has none.
     """
 
@@ -218,7 +218,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("reports", type=Path, nargs="+", metavar="report.json", help="of one or several evaluations")
     parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
-    parser.add_argument("--paper", choices=PAPER_EXPERIMENTS, help="the paper's figures beside ours")
+    parser.add_argument("--paper", choices=PAPER_EXPERIMENTS, help="the paper's figures to show above ours")
     options = parser.parse_args(arguments)
     with user_errors_exit():
         written = write_tables([_read_report(path) for path in options.reports], options.out, options.paper)

@@ -29,7 +29,7 @@ from rl.evaluation.spec import BASE, BASE_AGAIN, GOLD
 from rl.metrics.bootstrap import SEED
 from rl.metrics.distinct_answers import NO_VOTE
 
-# Of a larger split, this many questions are drawn with a fixed seed.
+# From a larger split, this many questions are drawn with a fixed seed.
 MOST_QUESTIONS = 120
 WITHOUT_STYLES = {
     "correct": CORRECT_FILL,
@@ -39,7 +39,7 @@ WITHOUT_STYLES = {
 }
 # In pixels: the height of all rows together, and the limits of one.
 HEIGHT, LEAST_ROW, MOST_ROW = 460, 3.6, 16
-# Of the picture, in pixels.
+# The picture's sizes in pixels.
 PICTURE_WIDTH, MARGIN, GAP = 1000, 16, 24
 HEAD, BLOCK_HEAD = 108, 26  # above all blocks, and above each
 KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and a letter of its name
@@ -162,9 +162,9 @@ def _kinds(samples: SampleSet) -> np.ndarray:
 
 
 def shown_methods(comparison: Comparison) -> list[str]:
-    """The base, the methods that the headline is about, and the best other one by Pass@k on the first split.
+    """The base, the headline's methods, and of the others the best by Pass@solved_in on the first split.
 
-    k is `solved_in`. A method that learns from gold answers is not a candidate.
+    A method that learns from gold answers is not a candidate.
     """
     spec, leading = comparison.spec, leading_methods(comparison.spec)
     others = [name for name in spec.trained if name not in leading and spec.methods[name].role != GOLD]

@@ -127,9 +127,9 @@ class Figures:
                 f"draw of the base, or {2 * m} samples of it."
             )
         about = (
-            f"Per cent of all prompts. The base solved the retained and forgotten ones in its first {m} samples, the "
-            f"gained and unsolved ones not; a method solves a prompt with probability Pass@{m}, so that both have {m} "
-            f"attempts. {about_floor} Lost, in the tables, is stricter: none of all samples is correct."
+            f"Per cent of all prompts. The base solved the retained and forgotten ones in its first {m} samples, but "
+            f"not the gained and unsolved ones; a method solves a prompt with probability Pass@{m}, so that both have "
+            f"{m} attempts. {about_floor} Lost in the tables is stricter: no sample is correct."
         )
         return Group("Retained, forgotten and gained against the base", about, panels, fills=TRANSITION_FILLS)
 

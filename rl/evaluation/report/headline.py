@@ -38,11 +38,11 @@ IN_WORDS = {SUPPORTED: "higher than", LOWER: "lower than", INCONCLUSIVE: "not di
 class Bar:
     look: Look
     value: str
-    share: float = 0  # of the full width, per cent; low and high too
+    share: float = 0  # per cent of the full width, like low and high
     low: float = 0
     high: float = 0
-    sign: str = ""  # of the difference from the base
-    in_words: str = ""  # the same
+    sign: str = ""  # whether the value differs from the base's
+    in_words: str = ""  # the sign in words
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Headline:
         return f"{_capitalised(self._label(first))} answers in {numbers[first]} {self.styles_name}, {listed(forms)}."
 
     def _pair(self, split: str) -> str:
-        """The second method against the first: first attempts and n tries, and other metrics that say the opposite."""
+        """The second method against the first: first attempts, n tries, and other metrics that say the opposite."""
         if len(self.leading) < 2:
             return ""
         other, name = (self.looks[method].label for method in self.leading)
@@ -155,7 +155,7 @@ class Headline:
         return f"{name} {', but '.join(parts)}." if parts else ""
 
     def _to_base(self, split: str) -> str:
-        """What the leading methods gain and lose against the base; what holds for both is said once."""
+        """What the leading methods gain and lose against the base; a finding on both has one clause."""
         verdicts = {
             name: {m: v for m in self._plain(split) if (v := self._verdict(name, BASE, m, split)) in SIDES}
             for name in self.leading

@@ -15,11 +15,11 @@ SIDES = (
 # From the mark's edge, in pixels. A label that is not next to its mark has a line to it; a short one may be far away.
 DISTANCES = (4, 9, 14, 20, 27, 35, 44, 54, 66, 80)
 NEAR, LONG_TEXTS = DISTANCES[0], DISTANCES[:6]
-# Of the font size, in a wide font: widths of a letter, of a capital, and the height of a line. Bold is wider.
+# In font sizes, for a wide font: the widths of a letter and of a capital, and the height of a line. Bold is wider.
 LETTER, CAPITAL, LINE = 0.6, 0.75, 1.15
 BOLD = 1.12
-STEPS = np.linspace(0, 1, 17)[:, None]  # along a line, where it is looked at
-# How bad it is to hide a pixel of a mark or label, one of a line, and one of something faint.
+STEPS = np.linspace(0, 1, 17)[:, None]  # the points along a line that are checked
+# The cost of hiding a pixel of a mark or label, of a line, and of something faint.
 HIDING, CROSSING, FAINT = 1000.0, 10.0, 0.05
 
 
@@ -55,13 +55,13 @@ class Label:
 
     @property
     def x(self) -> float:
-        """Of the anchor."""
+        """The anchor's."""
         left, _, right, _ = self.box
         return {"start": left, "end": right}.get(self.anchor, (left + right) / 2)
 
     @property
     def dots(self) -> list[Box]:
-        """Small boxes along the line; without a line, one without area."""
+        """Small boxes along the line; without a line they have no area."""
         if self.line is None:
             return [Box(0, 0, 0, 0)] * len(STEPS)
         start, end = np.reshape(self.line, (2, 2))
@@ -69,7 +69,7 @@ class Label:
 
 
 def text_width(text: str, size: float) -> float:
-    """In pixels, rather too much than too little."""
+    """The width in pixels, overestimated if anything."""
     return size * sum(CAPITAL if letter.isupper() or letter in "mw" else LETTER for letter in text)
 
 
@@ -78,8 +78,8 @@ def place(marks: Sequence[Mark], frame: Box, size: float, faint: Sequence[Box] =
 
     Args:
         frame: no label leaves it.
-        size: of the font.
-        faint: what labels avoid only if they can.
+        size: the font's.
+        faint: boxes that labels avoid if they can.
     """
     labels: list[Label] = []
     for mark in marks:

@@ -45,7 +45,7 @@
     return card;
   };
 
-  // Equal responses stand once, where the first of them is.
+  // Equal responses are shown once, in the place of the first.
   const distinct = (responses) => {
     const found = new Map();
     responses.forEach((response) => {
@@ -66,7 +66,7 @@
     });
   };
 
-  // What a tapped row of the grid is: its question, and its answers by model in a row that is high enough to see.
+  // Below the grid, a tapped row: its question, and each model's answers in a strip that is high enough to see.
   let tapped = false;
   const button = (text, label, act, disabled = false) => {
     const made = element("button", text, { type: "button", ariaLabel: label, disabled });

@@ -1,6 +1,6 @@
 """The picture of a trade-off: Pass@1 against Pass@k, a panel per split, with the base as a cross-hair.
 
-python -m rl.evaluation.report.pareto_figure docs/study/seeds.json   # draws the pictures beside the file again
+python -m rl.evaluation.report.pareto_figure docs/study/seeds.json   # draws the pictures again, into the file's folder
 """
 
 import argparse
@@ -27,7 +27,7 @@ REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], M
 BETTER = MUTED
 LARGE, SMALL = 6.5, 4.5  # radii of marks
 MOST_TICKS = 6
-# Of so many methods, one is only named if without it the plot's range would be at most this share.
+# With this many methods or more, one is not drawn but named if an axis needs at most the share FAR without it.
 MANY_METHODS, FAR = 8, 0.65
 GAP = 14  # between a panel's parts and between entries of the key
 
@@ -37,10 +37,10 @@ class Layout:
     """In pixels.
 
     Attributes:
-        columns: panels beside each other.
-        height: of a plot.
-        names: with at most this many methods, each has its name, if there is room. With more, only those on the
-            frontier, in the headline or trained on gold answers have names; the others have numbers.
+        columns: number of panels in a row.
+        height: a plot's.
+        names: with at most this many methods, each has its name if it fits. With more, only those on the frontier, in
+            the headline or trained on gold answers have names; the others have numbers.
     """
 
     width: int
@@ -80,8 +80,8 @@ class DrawnMark:
 class Panel:
     """
     Args:
-        x, y: of its upper left corner.
-        numbers: {method: number}, of all panels.
+        x, y: the upper left corner.
+        numbers: {method: number}, the same in all panels.
         leading: the methods that the report's headline is about.
         looks: {method: its look in the report}; without looks a colour says what a method learns from.
     """
@@ -123,7 +123,7 @@ class Panel:
     def _labels(
         self, shown: Mapping[str, Point], order: Sequence[str], named: Sequence[str], numbers: Mapping[str, int]
     ) -> list[tuple[DrawnMark, Label]]:
-        """Of the base and the methods in this order; a name without room becomes a number."""
+        """Labels of the base and of the methods in this order; a name that does not fit becomes a number."""
         to_label = [Mark(*self.at(self.trade_off.base), LARGE, [LABELS[BASE]], bold=True)]
         for name in order:
             texts = [*([shown[name].label] if name in named else []), str(numbers[name])]
@@ -180,7 +180,7 @@ def pareto_figure(
     Args:
         trade_offs: at least one.
         leading: the methods that the report's headline is about.
-        file: a picture of its own that follows the reader's dark scheme; else an element with the page's colours.
+        file: a separate picture, which follows the reader's dark scheme; else an element with the page's colours.
         looks: see Panel.
     """
     names = list(dict.fromkeys(name for of in trade_offs for name in of.points))
@@ -275,7 +275,7 @@ def _extent(point: Point) -> list[tuple[float, float]]:
 
 
 def _far(trade_off: TradeOff, leading: Sequence[str]) -> list[str]:
-    """Methods, leading ones excepted, that alone stretch an axis: without one, at most FAR of its range is needed."""
+    """Methods, except leading ones, without which an axis needs at most FAR of its range."""
     if len(trade_off.points) < MANY_METHODS:
         return []
     means = {name: point.mean for name, point in trade_off.points.items()}

@@ -26,7 +26,7 @@ def preview_image(comparison: Comparison, title: str) -> bytes:
     """PNG, WIDTH x HEIGHT, in the colours of a light page: the title, and the grid of the first split.
 
     Args:
-        title: of the page. What is beyond MOST_LINES lines is left out.
+        title: the page's; at most MOST_LINES lines of it are drawn.
     """
     spec = comparison.spec
     grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)

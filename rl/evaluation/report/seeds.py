@@ -31,7 +31,7 @@ from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
 from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
 
 SIDES = {"Higher": 1, "Lower": -1}
-# What the values hold of a SeedComparison, and what belongs to one part of a study.
+# Keys of the values: those from a SeedComparison, and those that belong to one part of a study.
 COMPARED = ("bases", "methods", "differences", "primary")
 OF_A_PART = ("seconds_of_stages", "at_once")
 
@@ -87,13 +87,13 @@ def write_parts(
     baselines: Sequence[str],
     primary: Mapping[tuple[str, str], Sequence[str]] = {},
 ) -> Path:
-    """Write the tables and the trade-offs of comparisons that have other seeds and the same methods.
+    """Write the tables and the trade-offs of several comparisons together: same methods, different seeds.
 
     Args:
         parts: files <name>.json of write_seeds.
 
     Raises:
-        UserError: a file is not one of these, or its methods or settings are others, or a seed is in two of them.
+        UserError: a file is not such a file, its methods or settings differ from the first one's, or two have a seed.
     """
     contents = [read_values(part) for part in parts]
     first = contents[0]

@@ -16,7 +16,7 @@ from rl.evaluation.report.theme import GRID, INK, METHOD_COLOURS, MUTED, PAGE
 from rl.evaluation.spec import BASE
 from rl.evaluation.tables import of_groups
 
-# Of the first and the second group of questions.
+# Colours of the first and the second group of questions.
 COLOURS = (METHOD_COLOURS["grpo"], METHOD_COLOURS["dph_js"])
 PANELS_PER_ROW = 2
 PANEL_HEIGHT = 150

@@ -13,7 +13,7 @@ SCORER_PREFIX = "dph/scorer/"
 # verl's: val-core/<data source>/<acc or reward>/<mean@n, best@n/mean or maj@n/mean>.
 VALIDATION_PREFIX = "val-core/"
 
-# Said of plots that may have runs on different prompts.
+# For plots whose runs may have trained on different prompts.
 ON_OWN_PROMPTS = (
     "Reward, entropy, length and other values of rollouts are measured on each run’s own training prompts. Runs on "
     "different prompts cannot be compared in them."
@@ -48,8 +48,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
     first = {metric: title for metric, title in plotted.items() if metric in titles(DRAWN)}
     others = {metric: title for metric, title in plotted.items() if metric not in first}
     of_validation = (
-        "As logged during training. best@n estimates by resampling n of n samples with replacement, which lies below "
-        "Pass@n."
+        "As logged during training. best@n resamples n of n samples with replacement, so it lies below Pass@n."
     )
     about = (
         f"Each step as logged (faint) and the mean of the last {SMOOTHED_STEPS} steps. Entropy over all sampled tokens "
@@ -71,7 +70,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
 def prompt_sets(trained_on: dict[str, dict[str, str] | None]) -> dict[str, list[str]]:
     """{"", or ", on" and the names of the files: methods that were trained on the same prompts}.
 
-    All methods are one set if all were trained on the same, or if nothing says which prompts one was trained on.
+    All methods are one set if they were trained on the same prompts, or if those of a method are not known.
 
     Args:
         trained_on: {method: what training_files returns}.
@@ -84,7 +83,7 @@ def prompt_sets(trained_on: dict[str, dict[str, str] | None]) -> dict[str, list[
         names[digests] = " and ".join(sorted((files or {}).values()))
     if len(found) < 2 or None in trained_on.values():
         return {"": list(trained_on)}
-    several = len(set(names.values())) < len(names)  # of equal names
+    several = len(set(names.values())) < len(names)  # sets whose files have the same names
     return {
         f", on {names[digests]}" + (f" of {methods[0]}" if several else ""): methods
         for digests, methods in found.items()

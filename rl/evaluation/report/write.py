@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
-    """Measure all methods, write out/report.{json,html}, out/answers.svg, out/preview.png and, of two methods or more,
+    """Measure all methods, write out/report.{json,html}, out/answers.svg, out/preview.png and, for two methods or more,
     out/pareto.svg (pareto_figure.py), and return the content of report.json.
 
     report.json is {method: {split: summary}} (prompt_metrics.summarise) with further keys: "_definitions" {term: text},

@@ -39,7 +39,7 @@ class Checker:
     """Checks queries in the scorer's workers. `async with` starts them, or raises WorkerLost.
 
     Args:
-        settings: of the scorers; the prefix of a db_id chooses the scorer of a query.
+        settings: the scorers'; the prefix of a db_id chooses the scorer of a query.
         doubts: whether up to four variants of each query that runs are run and compared.
         journal: keeps findings for the next run, which ignores those of changed databases.
 
@@ -66,7 +66,7 @@ class Checker:
         await asyncio.gather(*(scorer.pool.close() for scorer in self._scorers))
 
     async def check(self, queries: list[Query], done: Callable[[GoldCheck], None]) -> Findings:
-        """The finding of each query; `done` is called with each as it comes."""
+        """The finding of each query; `done` is called with each finding as it comes."""
         findings: Findings = {}
 
         async def check_one(query: Query) -> None:
@@ -77,7 +77,7 @@ class Checker:
         return findings
 
     async def differing(self, pairs: Iterable[tuple[Query, str]]) -> set[tuple[Query, str]]:
-        """The pairs of queries that return different results. All of them run."""
+        """Those of the pairs whose queries return different results. All queries must have run before."""
         different: set[tuple[Query, str]] = set()
 
         async def compare(pair: tuple[Query, str]) -> None:

@@ -82,7 +82,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _check_databases(dataset: Dataset, root: Path, engine: str) -> None:
-    """Raise UserError if none of the databases exists, so that the folder must be wrong."""
+    """Raise UserError if none of the databases exists, because then the folder must be wrong."""
     db_ids = dict.fromkeys(problem.query.db_id for problem in dataset.problems if problem.query.db_id is not None)
     for db_id in db_ids:
         try:
@@ -98,7 +98,7 @@ def _check_databases(dataset: Dataset, root: Path, engine: str) -> None:
 
 
 def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[Findings, dict[Problem, str]]:
-    """The finding of every query, and why of each problem that another one contradicts."""
+    """The finding of every query, and a reason for each problem that another one contradicts."""
     queries = list(dict.fromkeys(problem.query for problem in problems))
     outcomes: Counter[str] = Counter()
     with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
@@ -121,7 +121,7 @@ def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[Fin
 
 
 async def _contradicted(checker: Checker, problems: list[Problem], findings: Findings) -> dict[Problem, str]:
-    """Problems whose gold returns something else than another one of the same prompt and database, and its id."""
+    """A sentence for each problem whose gold differs in its result from a problem of the same prompt and database."""
     asked: dict[tuple, list[Problem]] = {}
     for problem in problems:
         if problem.prompt is not None and findings[problem.query].outcome in ("gold", "empty", "all_null"):
@@ -143,7 +143,7 @@ async def _contradicted(checker: Checker, problems: list[Problem], findings: Fin
 
 
 async def _refresh(progress: tqdm) -> None:
-    """Update the bar while a query runs for a minute."""
+    """Update the bar even while a query runs for a minute."""
     while True:
         await asyncio.sleep(_REFRESH_SECONDS)
         progress.refresh()

@@ -60,7 +60,7 @@ def read_problems(files: list[Path]) -> Dataset:
                 query = Query(db_id, str(truth["gold_sql"]), method if method in COMPARISONS else "bird")
                 prompt = row.get(_PROMPT)
                 digest = hashlib.sha256(repr(prompt).encode("utf-8", "replace")).hexdigest() if prompt else None
-                # Behind the schema, which may have UNIQUE columns.
+                # After the schema, which may have UNIQUE columns.
                 question = str(prompt).rpartition("Question:")[2]
                 asks = bool(_SELECT_DISTINCT.match(query.gold_sql) and _DIFFERENT.search(question))
                 dataset.problems.append(Problem(row_id, str(file), position, query, digest, asks))

@@ -43,9 +43,9 @@ def check_out(files: list[Path], out: Path, drop: Path | None) -> None:
         if path is None:
             continue
         if path.suffix != suffix:
-            raise UserError(f"{option} {path} is no {suffix} file; give it this suffix.")
+            raise UserError(f"{option} {path} does not end with {suffix}; give it this suffix.")
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-            raise UserError(f"{option} {path} lies in no directory that can be written to; create it or give another.")
+            raise UserError(f"The folder of {option} {path} cannot be written to; create it or give another.")
         if path.resolve() in (file.resolve() for file in files):
             raise UserError(f"{option} {path} would replace a file of the audit; give another path.")
     if drop is not None and len(files) > 1:
@@ -127,7 +127,7 @@ def summary(dataset: Dataset, findings: Findings, found: list[Entry], root: Path
         if len(shown) > _SHOWN_FAILURES:
             lines.append(f"  ... and {len(shown) - _SHOWN_FAILURES} more, which are in the table.")
     if problems["unknown_database"] and root is not None:
-        lines.append(f"Databases are looked for below {root}; if they lie elsewhere, pass --database-path DIR.")
+        lines.append(f"Databases are looked for below {root}; if they are elsewhere, pass --database-path DIR.")
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ def with_tie_breaks(sql: str, columns: int, descending: bool, engine: str = "sql
     In a subquery only the first column breaks ties, because its number of columns is not known here.
 
     Args:
-        columns: of the result.
+        columns: the result's number of columns.
     """
     inserted: list[tuple[int, str]] = []
     ordered = [False]  # for the statement and each open parenthesis: whether it has an ORDER BY without a LIMIT so far

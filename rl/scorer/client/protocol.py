@@ -31,7 +31,7 @@ class ScorerRefused(UserError):
 
 
 class ScorerMismatch(UserError):
-    """The server is not a scorer, or one of another version."""
+    """The server is not a scorer, or has another version."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Effort:
     """Effort of scoring one response."""
 
     seconds: float = 0.0  # from the call to the score
-    requests: float = 0.0  # HTTP requests; of one that carried n responses, 1 / n
+    requests: float = 0.0  # HTTP requests; one that carried n responses counts 1 / n
     retries: int = 0  # requests that were repeated: a broken connection, a 5xx, no answer in time
     busy_waits: int = 0  # pauses because servers were busy
     infra_errors: int = 0  # how often a server's worker failed on the response
@@ -55,11 +55,11 @@ class Score:
     pred: str | None  # the answer read from the response, None if there is none
     outcome: str  # one of rl.common.outcomes.OUTCOMES
     error: str | None = None  # the server's sentence on the outcome
-    # Of the result of SQL, if the client requests it: its digest, and its number of rows.
+    # The digest of the result of SQL and its number of rows, if the client requests them.
     result_digest: str | None = None
     result_rows: int | None = None
     effort: Effort = field(default_factory=Effort, compare=False)
-    shaped: float | None = None  # the reward where it is another number than the score, -1..1
+    shaped: float | None = None  # the reward if it differs from the score, -1..1
 
     @property
     def reward(self) -> float:

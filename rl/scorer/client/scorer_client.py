@@ -61,11 +61,11 @@ class ScorerClient:
         Raises:
             ScorerUnavailable: no server could grade it after the retries, or servers were busy for too long.
             ScorerRefused: the server rejects the request (4xx).
-            ScorerMismatch: the server is not a scorer, or one of another version.
+            ScorerMismatch: the server is not a scorer, or has another version.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
-        # Half a surrogate pair has no UTF-8, and no server would take it.
+        # Half a surrogate pair has no UTF-8, and no server would accept it.
         response = response.encode("utf-8", "replace").decode("utf-8")
         job = Job(dict(question), json.dumps(question, sort_keys=True), response, loop.create_future())
         self._waiting.append(job)
@@ -127,7 +127,7 @@ class ScorerClient:
     def _sent(self, task: asyncio.Task, jobs: list[Job]) -> None:
         self._sending.discard(task)
         for job in jobs:
-            job.score.cancel()  # nothing, unless the task was cancelled
+            job.score.cancel()  # has an effect only if the task was cancelled
 
     async def _deliver(self, jobs: list[Job]) -> None:
         """Give every job its score or an error."""

@@ -8,7 +8,7 @@ from rl.scorer.labels import question_of_label
 
 
 async def reward(args: Any, sample: Any, **_: Any) -> float | list[float]:
-    """The reward of a slime Sample, from its response and label; of a list of samples the list of theirs.
+    """The reward of a slime Sample, from its response and label; for a list of samples, the list of their rewards.
 
     A sample whose reference cannot be evaluated gets 0 and remove_sample, with which slime leaves it out of the loss.
 

@@ -1,6 +1,6 @@
 """Transport of batches of responses to the scorer servers, with retries.
 
-Three kinds of failure have a limit each. A request that fails (no connection, no answer in time, a 5xx) is repeated
+Each of three kinds of failure has its limit. A request that fails (no connection, no answer in time, a 5xx) is repeated
 after growing pauses, on another server if there is one, up to `retries` times in a row. A response on which a worker of
 the server failed (infra_error) is sent again alone, up to `retries` times. If a server is busy, the client waits as
 long as the server says or asks another one, up to `busy_limit_s`. tenacity and aiohttp-retry repeat a call under one
@@ -30,7 +30,7 @@ from rl.scorer.client.protocol import (
 )
 from rl.scorer.client.servers import START_HINT, NoServerKnown, Server, ServerPool
 
-# A host that is gone does not even refuse.
+# A host that is down does not even refuse a connection.
 CONNECT_TIMEOUT_S = 10.0
 HEARTBEAT_TIMEOUT_S = 5.0
 # The pause if a busy server does not say for how long; the shortest and the longest pause.
@@ -42,9 +42,9 @@ SHORTEST_BUSY_S, LONGEST_BUSY_S = 0.1, 2 * LONGEST_PAUSE_S
 class RequestSettings:
     """Limits of the requests of one client."""
 
-    # Of one request.
+    # How long one request may take.
     timeout_s: float = CLIENT_REQUEST_S
-    # Requests after the first that failed.
+    # How often a failed request is repeated.
     retries: int = RETRIES
     # How long healthy servers may be busy.
     busy_limit_s: float = BUSY_LIMIT_S
@@ -72,7 +72,7 @@ class Transport:
     """Requests to the servers of a pool, in one session. Belongs to one event loop.
 
     Args:
-        servers: which are asked.
+        servers: the servers to ask.
     """
 
     def __init__(self, servers: ServerPool, settings: RequestSettings):

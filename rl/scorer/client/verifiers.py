@@ -12,7 +12,7 @@ async def reward(task: Any, trace: Any) -> float:
     """The reward of a trace's last reply, from $DPH_SCORER; verifiers 0.4 calls it by the names of its parameters.
 
     Args:
-        task: the TaskData; the scorer's question are its fields db_id, gold_sql and cmp_method, or ground_truth.
+        task: the TaskData, whose fields db_id, gold_sql and cmp_method, or ground_truth, are the scorer's question.
 
     Raises (verifiers records the error on the trace, whose reward it then leaves empty):
         UserError: the task has none of these fields, or its reference cannot be evaluated, which judges nothing.

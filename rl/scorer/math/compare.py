@@ -1,7 +1,7 @@
 r"""Compares two answers: math-verify decides what is left after this module has read the notation.
 
-- Equal texts are equal answers, after blanks are normalised and a full stop at the end is removed, with which
-  math-verify reads nothing.
+- Equal texts are equal answers, after blanks are normalised and a full stop at the end is removed (math-verify reads
+  nothing in a text that ends with one).
 - `bare` rewrites notation that math-verify reads wrongly or not at all: digits in \text (5\text{7} means 57, not 5
   with a unit), 4.5e33, grouped digits (1\,000), mixed numbers in plain text (1 1/2), recurring decimals, millions.
 - `paired` decides what neither answer shows alone: units, a missing percent sign, different bases, a set or a pair.
@@ -9,7 +9,7 @@ r"""Compares two answers: math-verify decides what is left after this module has
   rounds them to six decimals.
 - Numbers in a row, such as `5 7`, equal no single number: math-verify would add them.
 
-tests/scorer/math/pairs.tsv has hand-made pairs with the verdict of a mathematician, which the whole of this is held to.
+The tests compare this module with a mathematician's verdicts on hand-made pairs (tests/scorer/math/pairs.tsv).
 """
 
 import re
@@ -33,10 +33,7 @@ _IN_A_ROW = re.compile(r"(?<![\w^.,}])\d(?:[\d.,]*\d)?(?:\s|~|\\[ ,;:!])+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
-    | {
-        "¼": r"\frac{1}{4}",
-        "¾": r"\frac{3}{4}",
-    }
+    | {"¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
 )
 # Not 2e-1, which is less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent without sign.
 _E_NOTATION = re.compile(r"(?<![\w.\\])(\d+\.\d*|\.\d+|1(?=e[-+])|\d+(?=e\d))e([-+]?\d+)(?![\w.])")
@@ -75,14 +72,14 @@ def bare(answer: str) -> str:
 
 
 def _recurring(found: re.Match[str]) -> str:
-    """0.1\overline{6} as (16 - 1) / 90."""
+    r"""0.1\overline{6} as (16 - 1) / 90."""
     whole, once, again = found[1], found[2], found[3]
     numerator = int(whole + once + again) - int(whole + once or "0")
     return rf"\frac{{{numerator}}}{{{'9' * len(again)}{'0' * len(once)}}}"
 
 
 def _count(found: re.Match[str]) -> str:
-    """The power of ten for million; what else stands in its \text stays there."""
+    r"""The power of ten for million; other words in its \text stay there."""
     opened, in_text, closed, plain = found.groups()
     rest = opened if opened and not closed else ""
     return rf" \times 10^{{{_COUNTS[in_text or plain]}}}{rest}"
@@ -110,7 +107,7 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
 
 
 def _without_percent(gold: str, pred: str) -> tuple[str, str] | None:
-    """12.5 for 12.5\%, if only one has the sign and the numbers are equal."""
+    r"""12.5 for 12.5\%, if only one has the sign and the numbers are equal."""
     numbers = _PERCENT.sub("", gold), _PERCENT.sub("", pred)
     if (numbers[0] == gold) == (numbers[1] == pred):
         return None
@@ -162,7 +159,7 @@ def _differ_though_small(gold: Basic | MatrixBase | str, pred: Basic | MatrixBas
 
 
 class _Region(NamedTuple):
-    """Real numbers, and the variable for which they stand; an interval has none."""
+    """Real numbers, and the variable that has them as values; an interval has no variable."""
 
     variables: frozenset[Basic]
     numbers: Set

@@ -6,9 +6,9 @@ sympy turns text into Python code, and a model's answer reaches it:
 - The numerical value of an infinite sum goes through lambdify, which writes the summand as Python and runs it, with
   symbols and functions named as in the answer. When bare math-verify compares a sum over
   \\text{[1for[license.marker]in[[1]]][0]}^n, it sets an attribute of Python's `license`.
-There may be more such ways. The guard therefore stands where all of them must pass: an audit hook sees every compile,
-eval and exec of the interpreter. While an answer is compared, the hook refuses them, except where no name of the answer
-can occur. sympy treats the refusal as an expression that it cannot evaluate.
+There may be more such ways. The guard is therefore an audit hook, which sees every compile, eval and exec of the
+interpreter. While an answer is compared, the hook refuses them, except where no name of the answer can occur. sympy
+treats the refusal as an expression that it cannot evaluate.
 
 Not covered: faults of the interpreter and of C modules. For these the process is bounded (worker.py).
 """

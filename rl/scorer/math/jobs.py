@@ -107,5 +107,5 @@ def warm_up(**_: object) -> None:
     for gold, pred in _WARM_UP:
         parsed = parse_answer(gold), parse_answer(pred)
         if not all(map(readable, parsed)):
-            raise RuntimeError(f"math-verify reads neither {gold} nor {pred}; install it with the scorer's extra")
+            raise RuntimeError(f"math-verify cannot read {gold} and {pred}; install it with the scorer's extra")
         equal(*parsed)

@@ -1,6 +1,6 @@
 r"""Units of measurement and money at the end of an answer, so that 5\text{ m} is 500\text{ cm} but not 5\text{ kg}.
 
-A unit is read in \text or a command like it, or as a plain word of two letters or more behind a number (5 km/h, but not
+A unit is read in \text or a command like it, or as a plain word of two letters or more after a number (5 km/h, but not
 5 m, which may be a product). A unit that UNITS lacks, such as apples, is left to math-verify, which drops \text.
 """
 

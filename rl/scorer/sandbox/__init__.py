@@ -1,4 +1,4 @@
-"""The limits that the Linux kernel sets to a worker process: Landlock for files, seccomp for system calls.
+"""Limits that the Linux kernel enforces on a worker process: Landlock for files, seccomp for system calls.
 
 No package is used: a worker for SQL starts without site-packages, pyseccomp needs the C library libseccomp, and
 landlock has only pre-releases.

@@ -117,7 +117,7 @@ def all_but(machine: str, process: int, writes: bool, network: bool, programs: b
 
 
 class _Rules:
-    """A filter's rules, one a call."""
+    """A filter's rules, one per call."""
 
     def __init__(self, machine: str):
         self._machine = machine

@@ -55,7 +55,7 @@ class _Pairing:
         columns = len(self._sides[0].columns)
         # Turns: even for a large result twice as many as are needed to pair all columns without a wrong choice.
         self._left = 4 * columns + _MOST_CELLS // (columns * len(gold))
-        # Values of several types cannot be sorted, their numbers can.
+        # Values of several types cannot be sorted, but their numbers can.
         self._numbers: dict[Value, int] = {}
 
     def exists(self) -> bool:
@@ -91,7 +91,7 @@ class _Pairing:
         None if the two sides differ. If every column has its own colour, this compares the bags of rows.
         """
         if not self._left:
-            raise StatementError("its columns are so much alike that too many pairings with gold's must be tried")
+            raise StatementError("its columns are so similar that too many pairings with gold's must be tried")
         self._left -= 1
         classes = sorted(set(colours[0]))
         return _coloured(*(self._row_keys(side, of, classes) for side, of in zip(self._sides, colours, strict=True)))

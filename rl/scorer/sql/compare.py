@@ -64,7 +64,7 @@ COMPARISONS: dict[Comparison, Callable[[GoldRows, list[Row]], bool]] = {
 
 
 def rounded(rows: list[Row]) -> list[Row]:
-    """The rows with floats of nine digits: the last digits of a sum depend on the order in which it was added."""
+    """The rows with floats rounded to nine digits: the last digits of a sum depend on the order of its terms."""
     return [tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row) for row in rows]
 
 

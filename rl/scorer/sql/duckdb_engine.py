@@ -31,7 +31,7 @@ from rl.scorer.sql.execute import (
 )
 from rl.scorer.sql.values import from_python
 
-# The rest is for objects of Python and of the parser.
+# DuckDB's share of the worker's memory; the rest is for objects of Python and of the parser.
 _SHARE_OF_MEMORY = 0.5
 _CONFIGURATION = {
     "threads": 1,

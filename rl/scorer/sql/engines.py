@@ -1,4 +1,4 @@
-"""The engines for SQL: one table, and the connection of the one that is a server of its own.
+"""A table of the engines for SQL, and the connection to PostgreSQL, which is a separate server.
 
 Standard library only: workers for SQLite and the `--help` of the server read this table.
 """
@@ -64,7 +64,7 @@ else:
 
 
 def connection_parameters(connection: str) -> dict[str, str]:
-    """libpq's parameters, with the host's address, which a worker cannot look up. ValueError: what is wrong."""
+    """libpq's parameters, with the host's address, which a worker cannot look up. Raises ValueError."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 

@@ -151,7 +151,7 @@ class Executor(LastConnections[sqlite3.Connection]):
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
 
-        version: of the file's content; a new one reopens the file. Text is decoded as UTF-8 with errors ignored.
+        version: names the file's content; a new one reopens the file. Text is decoded as UTF-8 with errors ignored.
 
         Raises:
             StatementTimeout: after `seconds` of processor time, so that a busy machine does not decide.
@@ -237,7 +237,7 @@ def _fetch_rows(connection: sqlite3.Connection, cursor: sqlite3.Cursor, count: i
         if connection.text_factory is not str or hasattr(error, "sqlite_errorcode"):
             raise
         connection.text_factory = lambda value: value.decode(errors="ignore")
-        # The cursor still stands on the row with that text.
+        # The cursor is still on the row with that text.
         rows.extend(islice(cursor, count - len(rows)))
     return rows
 

@@ -35,7 +35,7 @@ from rl.scorer.sql.lexer import has_top_level_order_by
 from rl.scorer.sql.payload import result_digest, rows_as_json
 from rl.scorer.sql.stored import read_table
 
-# Python's objects take up to ten times as much memory as when they are marshalled.
+# Larger results may not fit into memory twice: Python's objects take up to ten times their marshalled size.
 _LARGE_BYTES = 1_000_000
 
 

@@ -1,6 +1,6 @@
 """Quoting and comments of the dialects, as far as the scorer must know them. Every function is linear in the text.
 
-sqlparse would not do: inside a string it reads a backslash as an escape, which SQLite does not ('C:\\' is complete).
+sqlparse does not fit: inside a string it reads a backslash as an escape, which SQLite does not ('C:\\' is complete).
 """
 
 import re
@@ -39,7 +39,7 @@ _POSTGRESQL = _Dialect.of(
 )
 _BY_NAME = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 _DIALECTS = {name: _BY_NAME[engine.dialect] for name, engine in ENGINES.items()}
-# Strings with escapes, and names with them.
+# Strings and names with escapes.
 _ESCAPES = re.compile(r"\bE'", re.IGNORECASE)
 _ESCAPED_NAME = re.compile(r'\bU&"', re.IGNORECASE)
 

@@ -195,7 +195,7 @@ class Executor(LastConnections[psycopg.Connection]):
         [(powers,)] = connection.execute(_TOO_POWERFUL).fetchall()
         if powers is not None:
             raise DatabaseFault(
-                f"the role of database_path may do more than read ({powers}); give one that has SELECT and nothing else"
+                f"the role of the connection may do more than read ({powers}); give one with SELECT and nothing else"
             )
 
     def _roll_back(self, uri: str) -> None:

@@ -192,7 +192,7 @@ class SqlScorer(WorkerScorer):
             gold = await self._gold(await self._find(db_id), self._gold_query(gold_sql, method))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
-        except ValueError as error:  # no JSON of stored results
+        except ValueError as error:  # not JSON of stored results
             return GoldCheck("gold_error", error=str(error))
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
@@ -230,7 +230,7 @@ class SqlScorer(WorkerScorer):
     async def judge(
         self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
     ) -> str:
-        """The outcome of a prediction that is compared with a gold query that runs, by the first digits of floats.
+        """The outcome of a prediction against a gold query that has run; floats compare by their first nine digits.
 
         Args:
             ordered: whether the order of rows counts.
@@ -265,7 +265,7 @@ class SqlScorer(WorkerScorer):
             return _GoldQuery.of(gold_sql, self.settings.engine)
         gold = StoredGold.read(gold_sql)
         if self.settings.database_path is None:
-            raise UnknownQuestion("stored results are files below a database_path, which PostgreSQL has none of")
+            raise UnknownQuestion("stored results are files below a database_path, which PostgreSQL does not have")
         files = (find_database(self._root, result.file, STORED_TABLE, "gold_sql").identity for result in gold.results)
         columns = (tuple(result.columns) for result in gold.results)
         return _GoldQuery("", "", tuple(zip(files, columns, strict=True)), not gold.ignore_order)

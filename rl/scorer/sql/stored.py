@@ -27,7 +27,7 @@ Column = tuple[float | str | None, ...]
 
 
 def read_table(path: str, positions: Sequence[int], limits: Limits) -> list[Column]:
-    """The columns of a CSV file with a header at `positions`; all without positions.
+    """The columns at `positions` of a CSV file with a header; all columns if `positions` is empty.
 
     Raises:
         StatementError: the file is not such a table, lacks a position or breaks `limits`.

@@ -66,8 +66,8 @@ def _judged(result: Any) -> dict:
     score, has_pred, pred = result, False, None
     if isinstance(result, Mapping):
         score, has_pred, pred = result.get("score"), "pred" in result, result.get("pred")
-    if not isinstance(score, Real) or score < 0 or not score <= 1:  # a NaN is not either
-        return {"outcome": "infra_error", "error": f"the reward function returned {result!r:.200}, no score of 0 to 1"}
+    if not isinstance(score, Real) or score < 0 or not score <= 1:  # also rejects NaN
+        return {"outcome": "infra_error", "error": f"the reward function returned {result!r:.200}, not a score of 0..1"}
     if score == 0 and has_pred and pred is None:
         return {"outcome": "no_answer", "score": 0.0, "pred": None}
     outcome = "match" if is_correct(float(score)) else "partial" if score else "mismatch"

@@ -113,7 +113,7 @@ def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path) ->
         "\n  11  shop/shop.sqlite  gold_error: no such column: missing\n  12  shop/shop.sqlite  empty: the query"
         in said
     )
-    assert "below databases; if they lie elsewhere, pass --database-path DIR.\nWrote 10 rows to a.csv.\n" in said
+    assert "below databases; if they are elsewhere, pass --database-path DIR.\nWrote 10 rows to a.csv.\n" in said
     assert "10/10" in progress
     assert sorted(path.name for path in folder.iterdir()) == sorted([*files, "a.csv", "databases", "settings.yaml"])
 
@@ -304,9 +304,9 @@ WRONG = [
     (["databases"], "databases cannot be read as parquet"),
     (["columns.parquet"], "columns.parquet has no column id, reward_model"),
     (["math.parquet"], "none of 3 rows is an SQL question (math_dapo)"),
-    (["sql.parquet", "--out", "a.txt"], "--out a.txt is no .csv file"),
-    (["sql.parquet", "--out", "none/a.csv"], "none/a.csv lies in no directory"),
-    (["sql.parquet", "--drop", "a.csv"], "--drop a.csv is no .parquet file"),
+    (["sql.parquet", "--out", "a.txt"], "--out a.txt does not end with .csv"),
+    (["sql.parquet", "--out", "none/a.csv"], "The folder of --out none/a.csv cannot be written to"),
+    (["sql.parquet", "--drop", "a.csv"], "--drop a.csv does not end with .parquet"),
     (["sql.parquet", "--drop", "databases/../sql.parquet"], "would replace a file of the audit; give another"),
     (["sql.parquet", "math.parquet", "--drop", "a.parquet"], "--drop takes the rows of one DATA.parquet, not of 2"),
     (

@@ -148,7 +148,7 @@ def test_columns_that_stay_alike_are_an_error_of_the_prediction(sql_scorer: Call
     gold, predicted = (
         HEXADS + [tuple(2 * value for value in row) for row in second] for second in (ONE_EXCHANGED, THREE_MOVED)
     )
-    message = "its columns are so much alike that too many pairings with gold's must be tried"
+    message = "its columns are so similar that too many pairings with gold's must be tried"
     with pytest.raises(StatementError, match=message):
         equal_under_column_permutation(gold, predicted, ordered=False)
     scorer = sql_scorer()
