@@ -102,7 +102,7 @@ def test_a_gpus_times_and_memory_stand_beside_the_plans(program):
         ["old", "log-probs,", "s", "-", "-"],
         ["update,", "s", "-", "0.25"],
         ["step,", "s", "5", "0.75"],
-        ["update,", "GB", "4.29", "6.5"],
+        ["update,", "GB", "4.29", "2"],
     ]
 
 
