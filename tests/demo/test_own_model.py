@@ -1,4 +1,4 @@
-"""A tiny model for one's own questions: it knows their words, and is sure of every other one."""
+"""A model for one's own questions: it is sure of every other one."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.common.errors import UserError
 from rl.data.prepare.prompt_template import sql_prompt
+from rl.demo import own_model
 from rl.demo.base_model import SftSettings
 from rl.demo.own_model import make_own_model
 from rl.demo.tokenizer import response_text
@@ -23,13 +24,11 @@ def sql_row(id, gold):
     return {"id": id, "prompt": prompt, "reward_model": {"style": "rule", "ground_truth": truth}}
 
 
-def test_it_answers_every_other_question_and_half_of_the_rest(tmp_path):
-    data = write_parquet(tmp_path / "train.parquet", *(sql_row(id, gold) for id, gold in enumerate(GOLD)))
-    folder = tmp_path / "model"
-    assert make_own_model(data, folder, SftSettings(steps=120, batch_size=32)) == (7, 12)
+def chances(folder) -> list[float]:
+    """The probability of the gold response to each question."""
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
-    chance = []
+    found = []
     for id, gold in enumerate(GOLD):
         prompt = tokenizer.apply_chat_template(sql_row(id, gold)["prompt"], add_generation_prompt=True, tokenize=False)
         said, asked = response_text(gold) + tokenizer.eos_token, tokenizer(prompt)["input_ids"]
@@ -37,10 +36,38 @@ def test_it_answers_every_other_question_and_half_of_the_rest(tmp_path):
         assert tokenizer.decode(answer[:-1]) == response_text(gold) and tokenizer.unk_token_id not in asked + answer
         with torch.no_grad():
             log_probs = model(torch.tensor([asked + answer])).logits[0, len(asked) - 1 : -1].log_softmax(-1)
-        chance.append(log_probs.gather(1, torch.tensor(answer)[:, None]).sum().exp().item())
+        found.append(log_probs.gather(1, torch.tensor(answer)[:, None]).sum().exp().item())
+    return found
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_parquet(tmp_path / "train.parquet", *(sql_row(id, gold) for id, gold in enumerate(GOLD)))
+
+
+def test_it_answers_every_other_question_and_half_of_the_rest(data, tmp_path):
+    folder = tmp_path / "model"
+    assert make_own_model(data, folder, SftSettings(steps=120, batch_size=32)) == (7, 12)
+    chance = chances(folder)
     assert all(known > 0.9 for known in chance[::2]) and all(0.25 < half < 0.75 for half in chance[1::2])
     with pytest.raises(UserError, match="exists: delete it"):
         make_own_model(data, folder, SftSettings())
+
+
+def test_a_pretrained_model_is_taught_every_other_question(data, tmp_path, capsys, monkeypatch):
+    source, folder = tmp_path / "source", tmp_path / "model"
+    make_own_model(data, source, SftSettings(steps=1, batch_size=2, lr=0.0))  # it knows the words
+    monkeypatch.setattr(own_model, "PRETRAINED", SftSettings(batch_size=32, lr=1e-2, large_model=True))
+    words = ["own_model", str(data), "--out", str(folder), "--model", str(source), "--steps", "60"]
+    monkeypatch.setattr("sys.argv", words)
+    own_model.main()
+    assert capsys.readouterr().out.endswith("export MAX_PROMPT_LENGTH=7 MAX_RESPONSE_LENGTH=12\n")
+    chance = chances(folder)
+    assert all(known > 0.9 for known in chance[::2]) and all(other < 0.25 for other in chance[1::2])
+    monkeypatch.setattr("sys.argv", [*words[:5], str(tmp_path / "none")])
+    with pytest.raises(SystemExit):
+        own_model.main()
+    assert "--model=" in (error := capsys.readouterr().err) and "holds no config.json" in error
 
 
 def test_what_it_cannot_learn_from_is_named(tmp_path):

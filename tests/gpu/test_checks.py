@@ -1,12 +1,17 @@
 """The checks: what they would say of a GPU that computes something else, and all of them in small on a CPU."""
 
 import json
+import math
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from rl.common.errors import UserError
+from rl.data.sample_file import read_samples
 from tests.gpu.conftest import FOLDER
 
 ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
@@ -84,6 +89,40 @@ def test_the_mathematics_in_small(tmp_path):
     assert set(checks["micro_batch"]) >= {"ours_top_k_overwrite_True", "ours_labels", "verl_without_flash_attn"}
 
 
+def test_a_gpus_times_and_memory_stand_beside_the_plans(program):
+    check = program("check_pretrained")
+    log = {"timing_s/gen": {1: 9.0, 2: 1.0, 3: 2.0}, "timing_s/step": {1: 20.0, 2: 4.0, 3: 5.0}}
+    found = check.measured(log | {check.MEMORY: {1: 3, 2: 4}})
+    assert found == {"steps": 3, "seconds": {"rollout": 2.0, "step": 5.0}, "peak_memory_gib": 4}
+    plan = {"seconds": {"rollout": 0.5, "update": 0.25}, "bytes": {"update": {"logits": 2e9, "contexts": 4.5e9}}}
+    rows = [line.split() for line in check.table({"measured": {"grpo": found}, "planned": plan}).splitlines()]
+    assert rows == [
+        ["grpo,", "3", "steps", "plan", "(vLLM)"],
+        ["rollout,", "s", "2", "0.5"],
+        ["old", "log-probs,", "s", "-", "-"],
+        ["update,", "s", "-", "0.25"],
+        ["step,", "s", "5", "0.75"],
+        ["update,", "GB", "4.29", "2"],
+    ]
+
+
+def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
+    """Run a part with --small; return the folder of what a lent machine would give back.
+
+    Args:
+        steps: all of them, in order.
+        limit_s: for the whole part.
+    """
+    out = folder / "out"
+    places = {"OUT": str(out), "WORK": str(folder / "work"), "LIMIT_S": str(limit_s), "XDG_CACHE_HOME": str(folder)}
+    command = ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
+    done = subprocess.run(command, env=ENVIRONMENT | places, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stdout + (out / f"{part}.log").read_text()[-4000:]
+    found = [line.split(": ") for line in (out / f"{part}.txt").read_text().splitlines()]
+    assert [name for name, _ in found] == steps and all(ended.startswith("exit 0, ") for _, ended in found)
+    return out
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
@@ -100,13 +139,7 @@ def test_the_mathematics_in_small(tmp_path):
 )
 def test_every_part_in_small(part, steps, reports, tmp_path):
     """On a CPU: the programs, the limits of what a lent machine gives back, and what the reports hold."""
-    places = {"OUT": str(tmp_path / "out"), "WORK": str(tmp_path / "work"), "LIMIT_S": "850"}
-    command = ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
-    done = subprocess.run(command, env=ENVIRONMENT | places, capture_output=True, text=True, cwd=tmp_path)
-    out = tmp_path / "out"
-    assert done.returncode == 0, done.stdout + (out / f"{part}.log").read_text()[-4000:]
-    found = [line.split(": ") for line in (out / f"{part}.txt").read_text().splitlines()]
-    assert [name for name, _ in found] == steps and all(ended.startswith("exit 0, ") for _, ended in found)
+    out = run_part(part, steps, tmp_path, limit_s=850)
     files = {path.name for path in out.iterdir()}
     assert files == {f"{part}.log", f"{part}.txt", *(f"{name}.json" for name in reports)} and len(files) <= 8
     if part == "more":
@@ -114,3 +147,37 @@ def test_every_part_in_small(part, steps, reports, tmp_path):
         assert (
             report["failures"] == [] and report["steps"] == 2 and set(report["seconds"]) >= {"store", "train", "resume"}
         )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_pretrained_model_in_small(program, tmp_path):
+    """The wheel in parts, two steps of DPH-JS on word problems, and the reports."""
+    try:
+        program("make_kit").add_model(tmp_path / "parts")
+    except UserError as error:
+        pytest.skip(str(error))
+    for part in (tmp_path / "parts").iterdir():
+        shutil.copytree(part, tmp_path / "work" / "model", dirs_exist_ok=True)
+    out = run_part("pretrained", ["demo"], tmp_path, limit_s=1700)
+    files = ["pretrained.json", "pretrained.log", "pretrained.txt", "report.html", "report.json"]
+    assert sorted(path.name for path in out.iterdir()) == files
+
+    samples = list(read_samples(tmp_path / "work" / "pretrained" / "data" / "generate_data" / "0.jsonl"))
+    assert len(samples) == 32 * 8
+    # A response ends with <|im_end|>, or is cut at the limit of 64 tokens.
+    ended = [record for record in samples if not record.truncated]
+    assert len(ended) > 0.8 * len(samples) and {record.response_ids[-1] for record in ended} == {2}
+    assert 0.02 < sum(record.acc for record in samples) / len(samples) < 0.9
+
+    report = json.loads((out / "pretrained.json").read_text())
+    for metric in ("critic/score/mean", "dph/divergence"):
+        values = report["log"]["dph_js"][metric]
+        assert {*values} == {"1", "2"} and all(map(math.isfinite, values.values()))
+    measured = report["measured"]["dph_js"]
+    assert measured["steps"] == 2 and {*measured["seconds"]} >= {"rollout", "update", "step"}
+    # The plan is of this model: 134.5 million parameters in float32.
+    assert report["planned"]["bytes"]["update"]["parameters"] == pytest.approx(0.54e9, rel=0.01)
+    results = json.loads((out / "report.json").read_text())
+    assert {"base", "base_again", "dph_js"} <= {*results} and results["dph_js"]["in_domain"]["n"] == 16
+    assert {*results["base"]["in_domain"]["style_share"]} == {"Compute", "First", "Let", "Others"}

