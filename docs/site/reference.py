@@ -29,6 +29,7 @@ from rl.scorer.sql.engines import ENGINES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
+LONGEST_LABEL = 24  # characters of a line of the site's contents
 
 
 def commands() -> str:
@@ -69,7 +70,9 @@ def settings(config: str) -> str:
     parts: dict[str, list[str]] = {}
     for setting in PROGRAMS[config].changed():
         section, _, name = setting.key.rpartition(".")
-        label = f'{{: data-toc-label="{".".join(section.split(".")[-2:])}" }}'
+        short = ".".join(section.split(".")[-2:])
+        short = short if len(short) <= LONGEST_LABEL else section.split(".")[-1]
+        label = f'{{: data-toc-label="{short}" }}'
         parts.setdefault(section, [f"### {section} {label}"]).append(_setting(name, setting))
     return "\n\n".join(part for of_section in parts.values() for part in of_section)
 

@@ -66,8 +66,6 @@ def _road(others: str, rewards: str) -> str:
     )
 
 
-_ONE_SEED = "One seed and one base model: differences of a few points between methods change with the seed"
-
 TINY = DemoModel(
     name="tiny",
     about="250 thousand parameters, trained from scratch, writes SQL",
@@ -85,9 +83,9 @@ TINY = DemoModel(
     "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which. "
     + _road("the others explored (D_exp)", "executed queries"),
     caveats=(
-        f"{_ONE_SEED} (docs/study).",
-        "A gain over GRPO may come from clip-higher and from training on hard prompts alone: compare with dapo_exp "
-        "(make demo METHODS=grpo,dapo_exp,dph_js), which differs from DPH-JS only by the divergence.",
+        "Another base model changes the differences too: docs/explanation/demo.md has runs on other machines, and the "
+        "means of several seeds.",
+        "make demo METHODS=grpo,dapo_exp,dph_js also trains dapo_exp, which differs from DPH-JS only by the divergence.",
     ),
     base_seconds=70,
     sample_seconds=0.006,
@@ -109,7 +107,7 @@ SMOLLM2 = DemoModel(
     "domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer is "
     "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
     + _road("the others explored (D_exp), except those without a correct response", "the answer in the box"),
-    caveats=(f"{_ONE_SEED}.", "Learning rate and eta have not been tuned for this model."),
+    caveats=("Learning rate and eta have not been tuned for this model.",),
     # Half of the CPU seconds of one thread, scaled from 20 steps of fine-tuning, 384 samples and an update of 1,775
     # tokens.
     base_seconds=240,

@@ -82,12 +82,16 @@ class AnswerGrid:
         return {kind: fill for number, (kind, fill) in enumerate(self.fills.items()) if number in occurring}
 
     @property
-    def caption(self) -> str:
-        """What a row, a cell and the colours are."""
-        cells = "A row is a question, a cell is one of a model’s answers."
+    def colours(self) -> str:
+        """What they mean."""
         if "wrong" in self.fills:
-            return f"{cells} The colour of a correct answer is its form; wrong answers are grey."
-        return f"{cells} Correct answers are green, wrong ones are grey."
+            return "The colour of a correct answer is its form; wrong answers are grey."
+        return "Correct answers are green, wrong ones are grey."
+
+    @property
+    def caption(self) -> str:
+        """What a row, a cell and the colours are, for a picture without the page."""
+        return f"A row is a question, a cell is one of a model’s answers. {self.colours}"
 
     @classmethod
     def of_split(cls, comparison: Comparison, split: str) -> "AnswerGrid":
