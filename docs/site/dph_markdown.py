@@ -63,9 +63,10 @@ class _Formula(InlineProcessor):
 
 
 def _mathml(source: str, display: str = "inline") -> str:
-    """latex2mathml leaves no space between a function and its argument, and raises a prime, which fonts raise already."""
+    """latex2mathml leaves no space between a function and its argument, and raises the prime, which fonts raise too."""
     made = convert(re.sub(r"\\log(?=\s*[\\\w])", r"\\log\\,", source), display=display)
-    return re.sub(r"<msup>((?:(?!</?msup>).)*)<mi>(&#x02032;)</mi></msup>", r'\1<mo lspace="0" rspace="0">\2</mo>', made)
+    prime = r"<msup>((?:(?!</?msup>).)*)<mi>(&#x02032;)</mi></msup>"
+    return re.sub(prime, r'\1<mo lspace="0" rspace="0">\2</mo>', made)
 
 
 def display_formula(source: str, *_: Any, **__: Any) -> str:

@@ -85,7 +85,7 @@ TINY = DemoModel(
     caveats=(
         "Another base model changes the differences too: docs/explanation/demo.md has runs on other machines, and the "
         "means of several seeds.",
-        "make demo METHODS=grpo,dapo_exp,dph_js also trains dapo_exp, which differs from DPH-JS only by the divergence.",
+        "make demo METHODS=grpo,dapo_exp,dph_js adds dapo_exp, which differs from DPH-JS only by the divergence.",
     ),
     base_seconds=70,
     sample_seconds=0.006,
