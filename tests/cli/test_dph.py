@@ -211,7 +211,7 @@ def test_version(capsys):
 def test_completion(capsys):
     for shell in cli.SHELLS:
         code, out, _ = run(capsys, "--print-completion", shell)
-        assert code == 0 and "math-eval" in out and "js_definition" in out and "against" in out
+        assert code == 0 and "math-eval" in out and "js_definition" in out and "examples" in out
         if shell == "bash":
             assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
             assert shtab.FILE["bash"] in out
