@@ -55,9 +55,9 @@ class ConfigFile:
 
     @cached_property
     def parts(self) -> "list[ConfigFile]":
-        """This file, then the files that its defaults come from."""
+        """This file, then those that its defaults name: as in Hydra, a later one decides over an earlier one."""
         named = [name for name in self.content.get("defaults", []) if name != "_self_"]
-        return [self, *(part for name in named for part in _found(self.path.parent, name).parts)]
+        return [self, *(part for name in reversed(named) for part in _found(self.path.parent, name).parts)]
 
     @cached_property
     def launch(self) -> dict[str, Any]:

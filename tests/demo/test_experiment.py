@@ -58,6 +58,17 @@ def test_every_program_runs_on_the_device_and_with_the_experiments_settings(devi
     assert {key: found.values[key] for key in expected} == expected
 
 
+@pytest.mark.parametrize("model", models.MODELS.values(), ids=lambda model: model.name)
+def test_settings_that_are_read_without_hydra_are_hydras(model, monkeypatch, tmp_path):
+    demo = run.Demo(tmp_path, ["dph_js"], steps=2, seed=1, device="cpu", model=model)
+    stages = {stage.name: stage for stage in demo.stages()}
+    values, stated = composed(stages["train_dph_js"], monkeypatch).values, demo.stated_settings()
+    given = {"trainer.total_training_steps"}  # in the command
+    different = {name: (value, values[name]) for name, value in stated.items() if values.get(name, value) != value}
+    assert not different.keys() - given and len(stated.keys() & values.keys()) > 15
+    assert "actor_rollout_ref.rollout.top_p=1.0" in stages["evaluate_base"].command
+
+
 def test_no_program_sees_the_users_variables(monkeypatch, tmp_path):
     monkeypatch.setenv("ROLLOUT_N", "3")
     monkeypatch.setenv("HTTP_PROXY", "http://proxy")
