@@ -45,7 +45,7 @@ SMALL_VARIABLES = {"TRAIN_BATCH_SIZE": "2", "MINI_BATCH_SIZE": "2", "ROLLOUT_N":
 SMALL_WORDS = {
     "model": ["--steps=10"],
     "split": ["--threshold=2"],
-    "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all"],
+    "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all", "data.sft_top_k=8"],
     "evaluate_base": ["evaluate.n=16"],
     "evaluate_dph_js": ["evaluate.n=16"],
 }

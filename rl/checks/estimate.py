@@ -229,11 +229,15 @@ def _logits(run: Workload, shape: ModelShape) -> Parts:
 
 
 def _beside(run: Workload, shape: ModelShape) -> Parts:
-    """3 T^2 for sdpa's mask, as booleans and in bf16; 4 V d + 10 N_l for what FSDP gathers: in bf16 the output layer, a
-    layer, the next layer and the gradients of the first two, and in float32 the layer's gradient."""
+    """3 T^2 for sdpa's mask, as booleans and in bf16, and what FSDP gathers."""
     mask: Parts = {"dense mask": 3 * run.engine.max_tokens**2} if run.attention == SDPA else {}
-    in_flight = 4 * shape.embedding_parameters + 10 * shape.layer_parameters
-    return mask | {"FSDP in flight": in_flight, "contexts": CONTEXTS + ASLEEP}
+    return mask | fsdp_in_flight(shape) | {"contexts": CONTEXTS + ASLEEP}
+
+
+def fsdp_in_flight(shape: ModelShape) -> Parts:
+    """4 V d + 10 N_l: in bf16 the output layer, a layer, the next layer and the gradients of the first two, and in
+    float32 the layer's gradient."""
+    return {"FSDP in flight": 4 * shape.embedding_parameters + 10 * shape.layer_parameters}
 
 
 def engine_needs(run: Workload, shape: ModelShape, rows: int = 1) -> float:

@@ -5,8 +5,11 @@ import resource
 import shutil
 import tempfile
 
+from rl.checks import main_memory
+from rl.checks.estimate import in_gb
 from rl.checks.finding import Finding, Unknown, fail, ok, skipped, warn
 from rl.checks.machine import Gpu, Machine, users_of
+from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 
 # The oldest Linux driver of a CUDA release, by its major version (CUDA's release notes, minor version compatibility).
@@ -101,6 +104,22 @@ def ray_cpus(machine: Machine) -> Finding:
         f"{found}, and {ranks} ranks reserve {needed} (3 per GPU and 10): Ray would wait for the missing ones forever",
         "give the machine or container more CPUs, or lower GPUS_PER_NODE.",
     )
+
+
+def memory(machine: Machine) -> Finding:
+    """The main memory, and on a CPU what the run needs of it."""
+    if not machine.on_cpu:
+        return skipped("dph plan compares the GPUs' memory with what the run needs")
+    total, free = main_memory.memory()
+    found = f"{free / GB:.3g} of {total / GB:.3g} GB are free"
+    if machine.run is None:
+        return ok(found)
+    try:
+        needed = main_memory.need_of(machine.run.program, machine.run.values).bytes
+    except UserError as error:
+        return ok(f"{found}; what the run needs is not known: {error}")
+    found = f"{found}, and the run needs about {in_gb(needed)} (estimated)"
+    return ok(found) if needed <= free else warn(found, f"end other programs, {main_memory.LESS}.")
 
 
 def shared_memory(machine: Machine) -> Finding:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rl.checks import engine
-from rl.checks.estimate import GB, Workload, engine_needs, in_gb, phases, problems, seconds, workload
+from rl.checks.estimate import GB, Parts, Workload, engine_needs, in_gb, phases, problems, seconds, workload
 from rl.checks.gpus import GPU_TYPES, GpuType, gpu_type
+from rl.checks.main_memory import LESS, Need, memory, need_of
 from rl.checks.model_shape import ModelShape, model_shape
 from rl.common.duration import duration
 from rl.common.errors import UserError
@@ -82,12 +83,15 @@ def plan_at_start(run: "Run") -> list[str]:
     Returns:
         Overrides for the settings that the plan has chosen; none on a CPU, or if no plan can be made.
     """
-    if run.device.startswith("cpu"):
-        return []
+    on_cpu = run.device.startswith("cpu")
     try:
+        if on_cpu:
+            _warn_of_main_memory(need_of(run.program, run.values))
+            return []
         plan = plan_of(run, run.launch.gpu_type)
     except UserError as error:
-        sys.stderr.write(f"Plan: not made: {error}\n")
+        if not on_cpu:
+            sys.stderr.write(f"Plan: not made: {error}\n")
         return []
     sys.stderr.write(f"{one_line(plan)}\n")
     if plan.problems:
@@ -96,11 +100,19 @@ def plan_at_start(run: "Run") -> list[str]:
     return [f"{engine.OVERRIDES[name]}={value}" for name, _, value in named]
 
 
+def _warn_of_main_memory(need: Need) -> None:
+    total, _ = memory()
+    if need.bytes > total:
+        needed = f"it needs {in_gb(need.bytes)} of {in_gb(total)} GB of memory"
+        sys.stderr.write(f"Warning: it would not fit (estimated): {needed}: {LESS}.\n")
+
+
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description="Estimate what a launch script's run holds on each GPU and how long a step takes\n"
-        "(docs/howto/plan.md). Nothing is started. Settings are environment variables, as for the script\n"
-        "itself: MODEL_PATH, GPUS_PER_NODE, ... Exit code: 0 if it fits, 1 if not, 2 if no plan can be made.",
+        description="Estimate what a launch script's run holds on each GPU and how long a step takes, or on a CPU\n"
+        "(DEVICE=cpu) what it holds in main memory (docs/howto/plan.md). Nothing is started. Settings are\n"
+        "environment variables, as for the script itself: MODEL_PATH, GPUS_PER_NODE, ... Exit code: 0 if it fits,\n"
+        "1 if not, 2 if no plan can be made.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -122,14 +134,37 @@ def main(arguments: Sequence[str]) -> int:
 
     # The script takes every other argument, such as ~KEY or --cfg.
     options, others = parser().parse_known_args(arguments)
-    device = [] if os.environ.get("DEVICE") else ["device=cuda"]  # a plan needs no GPU here
-    run = run_of(options.script, [*options.arguments, *others, *device])
-    if run.device.startswith("cpu"):
-        raise UserError("DEVICE=cpu: a plan is for GPUs; leave DEVICE out, or set DEVICE=cuda.")
+    run = run_of(options.script, [*options.arguments, *others])
+    if not run.named_device:
+        run = run.with_overrides(["device=cuda"])  # a plan needs no GPU here
     run_checks.check(run.composed, run.program, without=run_checks.OF_FILES)
+    if run.device.startswith("cpu"):
+        return _plan_on_a_cpu(need_of(run.program, run.values), options.json)
     plan = plan_of(run, options.gpu)
     sys.stdout.write(json.dumps(as_json(plan), indent=2) + "\n" if options.json else report(plan))
     return DOES_NOT_FIT if plan.problems else 0
+
+
+def _plan_on_a_cpu(need: Need, as_json: bool) -> int:
+    """Print the plan; return the exit code."""
+    (total, _), shape = memory(), need.model
+    fits = need.bytes <= total
+    if as_json:
+        model = {"name": shape.name, "parameters": shape.parameters}
+        found = {"estimated": True, "model": model, "memory_bytes": total, "bytes": need.parts, "fits": fits}
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        return 0 if fits else DOES_NOT_FIT
+    does_not = f"Does not fit: it needs {in_gb(need.bytes)} of {in_gb(total)} GB. To make it fit, {LESS}."
+    lines = [
+        f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on a CPU.",
+        "All figures are estimated; docs/howto/plan.md has a measured run beside them, and the time of a step.",
+        "",
+        *_memory_table("GB", {"run": need.parts}, total / GB),
+        "",
+        "It fits." if fits else does_not,
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0 if fits else DOES_NOT_FIT
 
 
 def one_line(plan: Plan) -> str:
@@ -164,7 +199,7 @@ def report(plan: Plan) -> str:
         "",
         "  ".join(f"{name}={value}" for name, value in engine.variables(run).items()),
         "",
-        *_memory_table(plan),
+        *_memory_table("GB per GPU", plan.phases, gpu.memory),
         "",
         f"vLLM's share is {in_gb(share)} GB; it needs {in_gb(needed)} with one row of {run.longest_row} tokens.",
         *_times(plan),
@@ -174,12 +209,12 @@ def report(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _memory_table(plan: Plan) -> list[str]:
-    names = dict.fromkeys(name for parts in plan.phases.values() for name in parts)
-    held = list(plan.phases.values())
+def _memory_table(title: str, phases: dict[str, Parts], memory_gb: float) -> list[str]:
+    names = dict.fromkeys(name for parts in phases.values() for name in parts)
+    held = list(phases.values())
     rows = [_row(f"  {name}", [f"{parts[name] / GB:.1f}" if name in parts else "" for parts in held]) for name in names]
     totals = [f"{sum(parts.values()) / GB:.1f}" for parts in held]
-    return [_row("GB per GPU", list(plan.phases)), *rows, _row(f"of {plan.gpu.memory:g}", totals)]
+    return [_row(title, list(phases)), *rows, _row(f"of {memory_gb:.3g}", totals)]
 
 
 def _row(label: str, cells: list[str]) -> str:

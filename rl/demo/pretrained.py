@@ -139,7 +139,7 @@ def fine_tune_on(
         seed: of the draws of prompts and solutions.
 
     Raises:
-        UserError: `folder` exists.
+        UserError: `folder` exists, or the model is not made for chats.
     """
     if folder.exists():
         raise UserError(f"{folder} exists: delete it or choose another folder.")
@@ -147,6 +147,12 @@ def fine_tune_on(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(source)
+    for part, name in ((tokenizer.chat_template, "chat template"), (tokenizer.eos_token, "end token")):
+        if not part:
+            raise UserError(
+                f"The tokenizer of {source} has no {name}, which prompts and responses are made with: give an "
+                "instruction-tuned model (MODEL_PATH)."
+            )
     model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     fine_tune(model, [tokenized(tokenizer, *pair) for pair in pairs], sft, seed)
     with replacing(folder) as temporary:

@@ -40,7 +40,7 @@ def test_other_errors_stay(tmp_path):
 
 
 def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
-    """20,640 parameters x 12 bytes."""
+    """20,640 parameters, the tied ones once, x 12 bytes, or 16 with a Hugging Face folder."""
     free = 200_000
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage_with(free))
     sentence = run.rejection({"trainer.save_freq": 5})
@@ -49,6 +49,8 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     run.prepare({"trainer.save_freq": -1})
     free = 300_000
     run.prepare({"trainer.save_freq": 5})
+    contents = {"actor_rollout_ref.actor.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"]}
+    assert "a checkpoint takes about 0.33 MB" in run.rejection({"trainer.save_freq": 5} | contents)
     with pytest.raises(UserError, match="and 3 are there at a time"):
         run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": 2})
 

@@ -43,14 +43,15 @@ def test_a_run_that_can_start(doctor):
     lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
     assert list(lines) == [
         *("python", "driver", "GPUs", "torch", "compiler", "verl", "plugin", "vLLM", "attention", "cupy", "ranks"),
-        *("Ray's CPUs", "shared memory", "open files", "Ray's disk"),
+        *("Ray's CPUs", "memory", "shared memory", "open files", "Ray's disk"),
         *("settings", "batch", "files", "model"),
         *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "store", "scorer", "verl's checks"),
     ]
-    of_machine = {"shared memory", "open files", "Ray's disk"}  # which a small container may lack
+    of_machine = {"memory", "shared memory", "open files", "Ray's disk"}  # which a small container may lack
     assert {line.split()[0] for name, line in lines.items() if name not in of_machine} <= {"ok", "skipped"}
     assert lines["driver"] == lines["GPUs"] == "skipped  device=cpu"
     assert "gloo sums over 2 processes" in lines["ranks"]
+    assert re.search(r"GB are free, and the run needs about [0-9.]+ \(estimated\)", lines["memory"])
     assert lines["plugin"] == "ok       verl loads verl.dph"
     assert "sft_loss_mode=js_low_var, 8 prompts x 16 samples a step, 1 x 1 ranks on cpu" in lines["settings"]
     assert lines["tokenizer"] == "ok       llama, 64 tokens" and "starts at step 0" in lines["checkpoint"]

@@ -11,6 +11,7 @@ from rl.checks import hardware, installation
 from rl.checks.finding import Check, look_at
 from rl.checks.machine import Machine
 from rl.configuration.compose import CONFIG_DIR
+from rl.configuration.run import run_of
 from tests.checks.conftest import A800, H100, eight
 
 Usage = namedtuple("Usage", "total used free")
@@ -103,6 +104,24 @@ def test_shared_memory(nvidia_smi, monkeypatch, free, device, status):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(free, 0, free))
     finding = hardware.shared_memory(Machine(device, ""))
     assert finding.status == status and (status == "ok" or "--shm-size=" in finding.advice)
+
+
+def test_main_memory(plain_environment, monkeypatch):
+    """On a CPU a run is held against what is free; on GPUs the plan has their memory."""
+    monkeypatch.setattr("rl.checks.main_memory.memory", lambda: (25 * GB, 20 * GB))
+    assert line(hardware.memory(Machine("cpu", ""))) == ("ok", "20 of 25 GB are free: ")
+    assert hardware.memory(Machine("cuda", "")).status == "skipped"
+
+    def of(*words: str) -> tuple[str, str]:
+        return line(hardware.memory(Machine.of(run_of("scripts/llama/js_kl.sh", ["run", "device=cpu", *words]))))
+
+    status, words = of()
+    assert status == "warn" and words.startswith("20 of 25 GB are free, and the run needs about 1")
+    assert "(estimated): end other programs, lower MAX_TOKENS_PER_GPU" in words
+    status, words = of("actor_rollout_ref.model.path=no/where")
+    assert status == "ok" and "what the run needs is not known: the shape of no/where is not known here" in words
+    monkeypatch.setattr("rl.checks.main_memory.memory", lambda: (10**13, 10**13))
+    assert of()[0] == "ok"
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """`dph plan`: what it prints for the paper's experiments and for runs that do not fit."""
 
 import json
+import re
 
 import pytest
 
 from rl import cli
+from rl.checks.plan import plan_at_start
+from rl.configuration.run import run_of
 
 FLASH = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
 
@@ -75,7 +78,7 @@ def test_it_says_what_the_script_chose(plan):
     [
         (["scripts/llama/js_kl.sh"], {}, "Error: the run has no NAME; usage: bash "),
         (["scripts/llama/js_kl.sh", "run", "--gpu", "tpu"], {}, "Error: 'tpu' is not a known GPU type: "),
-        (["scripts/llama/js_kl.sh", "run"], {"DEVICE": "cpu"}, "Error: DEVICE=cpu: a plan is for GPUs"),
+        (["scripts/llama/js_kl.sh", "run"], {"DEVICE": "cpu_vllm"}, "Error: a rollout other than hf on a CPU "),
         (["scripts/llama/js_kl.sh", "run"], {"TENSOR_PARALLEL": "two"}, "Error: TENSOR_PARALLEL='two' must be a whole"),
     ],
 )
@@ -95,3 +98,29 @@ def test_a_tiny_run_on_a_gpu_that_is_assumed(plan, tmp_path, monkeypatch):
     assert "No GPU was found here: a800 is assumed, GPU_TYPE names another.\n" in out
     assert row(out, "update") == ["under", "0.1", "s"]
     assert "is assumed" not in plan("--gpu", "a800", "scripts/llama/grpo.sh", "run")[1]
+
+
+def test_on_a_cpu(plan, monkeypatch):
+    """An 8B model: 16 bytes a parameter for the update, and 4 for the rollout."""
+    monkeypatch.setattr("rl.checks.plan.memory", lambda: (25 * 10**9, 20 * 10**9))
+    words = ["scripts/llama/js_kl.sh", "run", "device=cpu"]
+    code, out = plan(*words)
+    assert code == 1 and out.startswith("Llama-3.1-8B-Instruct, 8.03B parameters, on a CPU.\nAll figures are estimated")
+    assert row(out, "parameters") == ["32.1"] and row(out, "Adam's moments") == ["64.2"]
+    needed, _, rest = out.splitlines()[-1].removeprefix("Does not fit: it needs ").partition(" ")
+    assert float(needed) == round(float(row(out, "of 25")[0])) > 160
+    assert rest.startswith("of 25 GB. To make it fit, lower MAX_TOKENS_PER_GPU")
+    code, out = plan(*words, "--json")
+    found = json.loads(out)
+    assert code == 1 and not found["fits"] and found["memory_bytes"] == 25e9
+    assert found["bytes"]["gradients"] == 4 * 8030261248 == found["bytes"]["rollout's weights"]
+
+
+def test_a_run_on_a_cpu_warns_before_it_starts(plain_environment, monkeypatch, capsys):
+    run = run_of("scripts/llama/js_kl.sh", ["run", "device=cpu"])
+    monkeypatch.setattr("rl.checks.plan.memory", lambda: (25 * 10**9, 20 * 10**9))
+    assert plan_at_start(run) == []
+    said = r"Warning: it would not fit \(estimated\): it needs [0-9]+ of 25 GB of memory: lower .*\n"
+    assert re.fullmatch(said, capsys.readouterr().err)
+    monkeypatch.setattr("rl.checks.plan.memory", lambda: (10**13, 10**13))
+    assert plan_at_start(run) == [] and capsys.readouterr().err == ""

@@ -93,6 +93,16 @@ def test_fine_tuning_starts_from_the_models_weights_and_keeps_float32(large, tas
         pretrained.make_model(task, tmp_path / "model", str(source), sft)
 
 
+@pytest.mark.parametrize(("missing", "named"), [("chat_template", "no chat template"), ("eos_token", "no end token")])
+def test_a_model_that_is_not_made_for_chats_is_named(missing, named, task, tmp_path):
+    """Base models of the Hub lack the template."""
+    tokenizer = build_tokenizer({"a"})
+    setattr(tokenizer, missing, None)
+    tokenizer.save_pretrained(tmp_path / "source")
+    with pytest.raises(UserError, match=f"The tokenizer of .*source has {named}.*give an instruction-tuned model"):
+        pretrained.make_model(task, tmp_path / "model", str(tmp_path / "source"))
+
+
 @pytest.mark.slow
 def test_the_real_model_ends_where_its_file_says(smollm2):
     tokenizer = AutoTokenizer.from_pretrained(smollm2)
@@ -114,6 +124,8 @@ def test_the_real_model_ends_where_its_file_says(smollm2):
     assert not tokenizer.clean_up_tokenization_spaces
     text = "3*8=24. So \\boxed{24} , then ."
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    # Digits are tokens of their own, as in the original, whose tokenizer splits them first; the file does not say that.
+    assert tokenizer.tokenize("24 of 137") == ["2", "4", "Ġof", "Ġ", "1", "3", "7"]
     ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
     answer = model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
     assert "5" in tokenizer.decode(answer) and answer[-1] == tokenizer.eos_token_id

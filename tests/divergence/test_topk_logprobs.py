@@ -132,6 +132,30 @@ def test_stored_distributions_are_the_same_under_bf16_autocast(device):
         assert under_autocast.dtype == plain_one.dtype and torch.equal(under_autocast, plain_one)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_language_models_vocabulary(dtype, device):
+    """SmolLM2's 49,152 tokens, in several chunks on a CPU: the likeliest tokens, and the gradient."""
+    g = torch.Generator().manual_seed(5)
+    logits = (3 * torch.randn(50, 49_152, generator=g)).to(device, dtype)
+    ids, log_probs, rest = topk_logprobs.largest(logits, 64)
+    exact = logits.double().log_softmax(-1)
+    values, expected_ids = exact.topk(64)
+    assert ids.max() > 32_767 and (device != "cpu" or len(list(topk_logprobs.chunks(logits))) == 3)
+    if dtype == torch.float32:  # in bfloat16 some are equally likely
+        assert torch.equal(ids.long(), expected_ids)
+    torch.testing.assert_close(log_probs.double(), values, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(rest.double(), torch.log1p(-values.exp().sum(-1)), rtol=1e-3, atol=1e-3)
+
+    labels, positions = torch.randint(0, 49_152, (50,), generator=g).to(device), torch.arange(0, 50, 2, device=device)
+    x, y = logits.clone().requires_grad_(), logits.double().requires_grad_()
+    found = topk_logprobs.LogProbs.apply(x, labels, positions, ids[positions], False)
+    for a, b in zip(found, plain(y, labels, positions, ids[positions]), strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-4)
+    (found[0].sum() + found[1].sum()).backward()
+    sum(part.sum() for part in plain(y, labels, positions, ids[positions])).backward()
+    torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-2 if dtype == torch.bfloat16 else 1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("k", [1, 4, VOCABULARY])
 def test_stored_and_read_distributions_sum_to_one(k, device):
     logits = 4 * torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(0)).to(device)

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from rl.checks.disk import parameters
 from rl.common.errors import UserError
 from rl.data.sample_file import read_samples
 from tests.gpu.conftest import FOLDER
+from verl.dph.pef.store import Store
 
 ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
 
@@ -149,6 +152,26 @@ def test_every_part_in_small(part, steps, reports, tmp_path):
         )
 
 
+def check_store(store: Store) -> None:
+    """Ids above those of 16 bits, ends, and the 8 likeliest of 49,152 tokens beside the sampled ones."""
+    tokens = torch.cat([row.response for row in store.rows])
+    assert len(store) > 2 and tokens.max() > 32_767 and store.top_k == 8
+    for row in store.rows:
+        assert row.response[-1] == 2 and (row.response[:-1] != 2).all()
+        assert (row.top_ids >= 0).all() and (row.top_ids < 49_152).all()
+        sampled = row.top_ids == row.response[:, None]
+        assert sampled.any(1).float().mean() > 0.9
+        among, own = row.top_log_probs[sampled].float(), row.ref_log_probs[sampled.any(1)]
+        torch.testing.assert_close(among, own, rtol=2e-3, atol=2e-3)  # float16
+
+
+def check_checkpoint(folder: Path) -> None:
+    """16 bytes for each of 134,515,008 parameters, tied ones once: weights, Adam's moments, a Hugging Face folder."""
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    assert size == pytest.approx(16 * 134_515_008, rel=0.01)
+    assert parameters(str(folder / "actor" / "huggingface")) == 134_515_008
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_pretrained_model_in_small(program, tmp_path):
@@ -169,6 +192,12 @@ def test_the_pretrained_model_in_small(program, tmp_path):
     ended = [record for record in samples if not record.truncated]
     assert len(ended) > 0.8 * len(samples) and {record.response_ids[-1] for record in ended} == {2}
     assert 0.02 < sum(record.acc for record in samples) / len(samples) < 0.9
+    # Its template adds the system prompt.
+    asked = samples[0].input
+    assert asked.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
+    assert asked.endswith("<|im_end|>\n<|im_start|>assistant\n") and asked.count("<|im_start|>") == 3
+    check_store(Store.load(str(tmp_path / "work" / "pretrained" / "data" / "pef.pt")))
+    check_checkpoint(tmp_path / "work" / "pretrained" / "runs" / "dph_js" / "global_step_2")
 
     report = json.loads((out / "pretrained.json").read_text())
     for metric in ("critic/score/mean", "dph/divergence"):

@@ -181,6 +181,8 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
         if record.acc and not record.truncated:
             expected.setdefault(record.id, []).append(record.response_ids)
     assert len(set(map(len, expected.values()))) > 1 and len(expected) < 31
+    cut = sum(record.acc and record.truncated for record in read_samples(presampled))
+    assert cut > 0  # correct before the limit came, but without an end
 
     solved = {"sft_samples": presampled, "sft_coverage": "solved", "sft_responses_per_prompt": "all"}
     writing = trainer(**solved, sft_top_k=TOP_K)
@@ -192,6 +194,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     assert responses_of(tmp_path / "pef.pt") == expected
     assert [row.id for row in store.rows] == sorted(row.id for row in store.rows)
     assert (store.meta["prompts"], store.meta["kept"], store.meta["coverage"]) == (31, len(expected), "solved")
+    assert store.meta["dropped_truncated"] == cut
     assert f"holds {len(store)} responses to {len(expected)} prompts" in caplog.text
     # D_exp and D_pef stay what the split made of them.
     assert files == {name: (tmp_path / f"{name}.parquet").read_bytes() for name in files}

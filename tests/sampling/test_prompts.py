@@ -1,18 +1,22 @@
 import asyncio
+import shutil
 import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
+from transformers import AutoTokenizer
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
+from verl.utils import hf_tokenizer
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
-from rl.data.rows import Prompt, PromptFiles, read_rows
-from tests.sampling.conftest import TRUTH
+from rl.data.rows import PromptFiles, read_rows
+from tests.sampling.conftest import CHAT_TEMPLATE, TRUTH
+from verl.dph.sampling.job import stop_ids, tokenized_prompts
 
 
 def test_rows_keep_their_order_over_files(tmp_path, make_row, write_parquet):
@@ -64,35 +68,66 @@ def test_files_that_are_none(tmp_path, make_row):
         read_rows([])
 
 
-def test_prompts_are_tokenized_as_by_verls_agent_loop(tokenizer, builder, train_parquet):
+# Adds a system prompt where there is none, as SmolLM2's and Qwen's do.
+WITH_SYSTEM_PROMPT = "{% if messages[0]['role'] != 'system' %}<user>are there<eos>{% endif %}" + CHAT_TEMPLATE
+
+
+@pytest.mark.filterwarnings("ignore:tokenizer.pad_token_id is None")
+@pytest.mark.parametrize(
+    ("changes", "prompt"),
+    [
+        ({}, "<user> which names prices <answer>"),
+        ({"chat_template": WITH_SYSTEM_PROMPT}, "<user> are there <eos> <user> which names prices <answer>"),
+        ({"pad_token": None}, "<user> which names prices <answer>"),
+    ],
+)
+def test_prompts_are_tokenized_as_by_verls_agent_loop(changes, prompt, model_folder, train_parquet, tmp_path):
     """The token ids that verl's own SingleTurnAgentLoop sends to the server are ours."""
-    sent = []
+    folder, sent = shutil.copytree(model_folder, tmp_path / "model"), []
+    changed = AutoTokenizer.from_pretrained(folder)
+    for name, value in changes.items():
+        setattr(changed, name, value)
+    changed.save_pretrained(folder)
+    config = OmegaConf.create(
+        {
+            "actor_rollout_ref": {
+                "model": {
+                    "path": str(folder),
+                    "tokenizer_path": None,
+                    "trust_remote_code": False,
+                    "custom_chat_template": None,
+                },
+                "rollout": {"prompt_length": 64, "response_length": 8},
+            },
+            "data": {"max_prompt_length": 64, "filter_overlong_prompts": False},
+        }
+    )
+    tokenizer, ours = tokenized_prompts(config, [train_parquet])
+    # verl's responses are padded with it, and end with the end token all the same.
+    assert tokenizer.pad_token_id == (1 if "pad_token" in changes else 0)
+    assert stop_ids(config.actor_rollout_ref.model, tokenizer) == {1}
 
     class RecordingServer:
         async def generate(self, request_id, *, prompt_ids, **kwargs):
             sent.append(prompt_ids)
             return TokenOutput(token_ids=[1], log_probs=[0.0], stop_reason="completed", extra_fields={})
 
-    rows = read_rows([train_parquet])
-    rollout = {"prompt_length": 64, "response_length": 8}
-    config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
-
     async def scenario():
         loop = SingleTurnAgentLoop(
             trainer_config=DictConfigWrap(config),
             server_manager=RecordingServer(),
-            tokenizer=tokenizer,
+            tokenizer=hf_tokenizer(str(folder)),
             processor=None,
             dataset_cls=RLHFDataset,
             data_config=DictConfigWrap(config.data),
             hf_model_type="llama",
         )
-        for r in rows:
-            await loop.run({}, raw_prompt=r.messages)
+        for row in read_rows([train_parquet]):
+            await loop.run({}, raw_prompt=row.messages)
 
     asyncio.run(scenario())
-    assert [Prompt(row, builder).token_ids.tolist() for row in rows] == sent
-    assert tokenizer.decode(sent[0]) == "<user> which names prices <answer>"
+    assert [prompt.token_ids.tolist() for prompt in ours] == sent
+    assert tokenizer.decode(sent[0]) == prompt
 
 
 def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(

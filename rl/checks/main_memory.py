@@ -1,0 +1,153 @@
+"""An estimate of the main memory of a run on a CPU, from the code of verl, torch and transformers.
+
+docs/howto/plan.md has it beside a measured run. Symbols as in rl/checks/estimate.py; b bytes of a number in which the
+actor computes, c of one in which the rollout does.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight
+from rl.checks.model_shape import ModelShape, model_shape
+from rl.common.errors import UserError
+from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
+
+# Measured with the demo's model of 250,000 parameters, 2.7 in all: the driver, Ray, TransferQueue and the scorer; and
+# the two processes of a rank, which train and sample.
+PROGRAMS, RANK = 1.7e9, 1.0e9
+# Weights on their way to the rollout are there as tensors, as a file and in Ray's store, so many bytes at a time
+# (verl/dph/hf_rollout/weights.py); the rollout collects them all.
+BUCKET, COPIES = 256 << 20, 3
+# The heap's share of gaps: measured, a run of SmolLM2-135M grew from 7.5 to 8.2 GB in ten steps.
+GAPS = 0.1
+# For each token of the vocabulary that a row may sample: a logit and its log-softmax in float32, the token's weight and
+# their sum in float64; with top-p or top-k, sorted weights, ids and sums too.
+SAMPLED, RESTRICTED = 4 + 4 + 8 + 8, 40
+# What makes a run smaller.
+LESS = "lower MAX_TOKENS_PER_GPU, use a smaller model, or a machine with more memory"
+# Files of the limit of a container's memory: cgroups of version 2 and 1.
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_MODELLED: dict[str, tuple[tuple, str]] = {
+    "actor_rollout_ref.model.lora_rank": ((0,), "LoRA"),
+    "actor_rollout_ref.model.enable_gradient_checkpointing": ((False,), "gradient checkpointing on a CPU"),
+    f"{ACTOR}.use_dynamic_bsz": ((True,), "micro-batches of a fixed number of rows"),
+    f"{ACTOR}.optim.optimizer": (("AdamW",), "an optimizer other than AdamW"),
+    f"{ROLLOUT}.name": (("hf",), "a rollout other than hf on a CPU"),
+    "trainer.v1.trainer_mode": (("sync", "colocate_async"), "a rollout in processes of its own"),
+}
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a run on a CPU needs.
+
+    Attributes:
+        model: its shape.
+        parts: bytes. The allocator keeps what one phase frees, so that they add up.
+    """
+
+    model: ModelShape
+    parts: Parts
+
+    @property
+    def bytes(self) -> float:
+        return sum(self.parts.values())
+
+
+def need_of(program: str, values: Mapping[str, Any]) -> Need:
+    """The memory of a launch script's run on a CPU.
+
+    Args:
+        program: the module, such as "verl.dph.main".
+        values: every setting by its full name, checked (rl/checks/run.py).
+
+    Raises:
+        UserError: the formulas do not hold for a setting, or the model's shape is not known.
+    """
+    for key, (modelled, what) in _MODELLED.items():
+        if key in values and values[key] not in modelled:
+            raise UserError(f"{what} ({key}={values[key]}) is not modelled.")
+    if values["algorithm.adv_estimator"] == "gae":
+        raise UserError("a critic (algorithm.adv_estimator=gae) is not modelled.")
+    shape = model_shape(values["actor_rollout_ref.model.path"])
+    parts: Parts = {"programs": PROGRAMS + RANK * values["trainer.n_gpus_per_node"]}
+    if program.endswith("presample"):
+        return Need(shape, _with_gaps(parts | _rollout(values, shape, values[f"{ROLLOUT}.max_num_seqs"])))
+    trains = not values[f"{ACTOR}.generate_sft"]
+    rows = values["data.train_batch_size"] * values[f"{ROLLOUT}.n"] if trains else values[f"{ROLLOUT}.max_num_seqs"]
+    sent = _number(values[f"{ROLLOUT}.dtype"]) * shape.parameters
+    transfer: Parts = {"weights in transfer": sent + COPIES * min(sent, BUCKET)}
+    parts |= _state(values, shape, trains) | _pass(values, shape, trains)
+    return Need(shape, _with_gaps(parts | _rollout(values, shape, rows) | transfer))
+
+
+def _with_gaps(parts: Parts) -> Parts:
+    return parts | {"gaps of the heap": GAPS * sum(parts.values())}
+
+
+def _number(dtype: str | None) -> int:
+    """Bytes of a number, by verl's or torch's name of the type; None is bfloat16."""
+    return 4 if dtype in ("fp32", "float32") else 2
+
+
+def _state(values: Mapping[str, Any], shape: ModelShape, trains: bool) -> Parts:
+    """4 N of float32 parameters, 8 N of Adam, 4 N of gradients, and 4 N of a reference model."""
+    number: float = 4 * shape.parameters
+    if not trains:
+        return {"parameters": number}
+    reference = {"reference model": number} if values[f"{ACTOR}.use_kl_loss"] else {}
+    return {"parameters": number, "Adam's moments": 2 * number, "gradients": number} | reference
+
+
+def _pass(values: Mapping[str, Any], shape: ModelShape, trains: bool) -> Parts:
+    """What all layers keep for a backward pass (`layer_bytes`), and the logits, b T V: as the model gives them, without
+    padding, and in an update the gradient of the former. Each rank has its own T tokens. And what FSDP gathers."""
+    number = _number(values.get(f"{ACTOR}.fsdp_config.mixed_precision.param_dtype"))
+    longest = values["data.max_prompt_length"] + values["data.max_response_length"]
+    tokens = values["trainer.n_gpus_per_node"] * (
+        values[f"{ACTOR}.ppo_max_token_len_per_gpu"] or max(MICRO_BATCH_TOKENS, longest)
+    )
+    eager = values.get("actor_rollout_ref.model.override_config.attn_implementation") == "eager"
+    kept = layer_bytes(shape, number, longest if eager else 0) * shape.layers
+    activations = {"activations": tokens * kept} if trains else {}
+    return activations | {"logits": (3 if trains else 2) * number * tokens * shape.vocabulary} | fsdp_in_flight(shape)
+
+
+def layer_bytes(shape: ModelShape, number: int, eager_row: int) -> int:
+    """Bytes that a layer keeps of a token for its backward pass: (8 + 4 b) d + 4 b (a + m); and without sdpa the
+    weights of each head on the tokens of a row, in float32 and, if that is another type, in the computation's.
+
+    Args:
+        number: b.
+        eager_row: tokens of a row; 0 with sdpa.
+    """
+    width = shape.attention_width + shape.intermediate
+    weights = shape.heads * eager_row * (4 if number == 4 else 4 + number)
+    return (8 + 4 * number) * shape.hidden + 4 * number * width + weights
+
+
+def _rollout(values: Mapping[str, Any], shape: ModelShape, rows: int) -> Parts:
+    """The rollout's weights, c N on each rank; and for the rows that are sampled together keys and values, 2 c k L per
+    token, and what the choice of a token takes, V numbers per row."""
+    ranks, number = values["trainer.n_gpus_per_node"], _number(values[f"{ROLLOUT}.dtype"])
+    together = min(rows, values[f"{ROLLOUT}.max_num_seqs"] * ranks)
+    longest = values["data.max_prompt_length"] + values["data.max_response_length"]
+    restricted = values[f"{ROLLOUT}.top_p"] < 1 or values[f"{ROLLOUT}.top_k"] > 0
+    choice = number + SAMPLED + (RESTRICTED if restricted else 0)
+    return {
+        "rollout's weights": ranks * number * shape.parameters,
+        "keys and values": 2 * number * shape.kv_width * shape.layers * longest * together,
+        "sampling": choice * shape.vocabulary * together,
+    }
+
+
+def memory() -> tuple[int, int]:
+    """Bytes that this machine or container has, and how many of them are free."""
+    text = Path("/proc/meminfo").read_text()
+    found = dict(re.findall(r"^(MemTotal|MemAvailable): *([0-9]+) kB$", text, re.MULTILINE))
+    limits = [path.read_text().strip() for path in map(Path, _LIMITS) if path.is_file()]
+    total = min([1024 * int(found["MemTotal"]), *(int(limit) for limit in limits if limit.isdecimal())])
+    return total, min(1024 * int(found["MemAvailable"]), total)
