@@ -10,6 +10,8 @@ from tqdm import tqdm
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
+from rl.data.sample_file import read_metadata
+from rl.evaluation.analysis.comparison import COMMON_SETTINGS
 from rl.evaluation.analysis.over_seeds import (
     SIGNIFICANT,
     Difference,
@@ -74,6 +76,7 @@ def write_seeds(
         "solved_in": first.solved_in,
         "roles": {method: role for method in labels if (role := first.methods[method].role)},
         "leading": leading_methods(first),
+        "sampling": _sampling(first),
     } | dict(facts)
     entropies = {m: float(np.mean([of["style entropy"] for of in values[m]])) for m in labels if _has_styles(values[m])}
     atomic_write.write_text(out / f"{name}.svg", seeds_figure(reports, labels, entropies))
@@ -97,11 +100,12 @@ def write_parts(
     """
     contents = [read_values(part) for part in parts]
     first = contents[0]
-    about = {key: value for key, value in first.items() if key not in (*COMPARED, *OF_A_PART, "seeds")}
+    of_all = {key for content in contents for key in content} - {*COMPARED, *OF_A_PART, "seeds"}
+    about = {key: value for key, value in first.items() if key in of_all}
     seeds: list[int] = []
     values: dict[str, list] = {method: [] for method in [*first["bases"], *first["methods"]]}
     for part, content in zip(parts, contents, strict=True):
-        different = [key for key, value in about.items() if content.get(key) != value]
+        different = [key for key in sorted(of_all) if content.get(key) != first.get(key)]
         if different:
             raise UserError(f"{part} and {parts[0]} differ in {', '.join(different)}: they are not of one study.")
         if twice := sorted({*seeds} & {*content["seeds"]}):
@@ -113,6 +117,12 @@ def write_parts(
                 for number in range(len(content["seeds"]))
             ]
     return _write_comparison(out, name, values, seeds, about, baselines, primary)
+
+
+def _sampling(spec: ReportSpec) -> dict[str, float]:
+    """How every model of a report was sampled, on its first split."""
+    metadata = read_metadata(spec.methods[BASE].splits[spec.splits[0]].samples)
+    return {name: getattr(metadata, name) for name in COMMON_SETTINGS}
 
 
 def _has_styles(of_seeds: Sequence[Mapping[str, float]]) -> bool:
