@@ -83,8 +83,7 @@ TINY = DemoModel(
     "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which. "
     + _road("the others explored (D_exp)", "executed queries"),
     caveats=(
-        "Another base model changes the differences too: docs/explanation/demo.md has runs on other machines, and the "
-        "means of several seeds.",
+        "docs/explanation/demo.md has the means of several seeds.",
         "make demo METHODS=grpo,dapo_exp,dph_js adds dapo_exp, which differs from DPH-JS only by the divergence.",
     ),
     base_seconds=70,
