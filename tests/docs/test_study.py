@@ -71,6 +71,7 @@ def test_the_table_of_the_first_seeds_has_their_means():
     shown = rows(PAGE[PAGE.index("### The seeds that have run") :])
     columns = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
     assert SEEDS["seeds"] == [1, 2, 3, 4] and len(SEEDS["methods"]) == 18
+    assert SEEDS["sampling"]["top_p"] == 1
     for name, found in {"base": SEEDS["bases"]["base"], **SEEDS["methods"]}.items():
         assert shown[SEEDS["labels"].get(name, name)] == [f"{found[column]['mean']:.3f}" for column in columns]
 
@@ -105,11 +106,11 @@ def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
                 > 0
             )
     assert 0.015 < found["grpo"]["Pass@1"] - capped["Pass@1"] < 0.025
-    assert 0.145 < capped["Pass@8"] - found["grpo"]["Pass@8"] < 0.155
+    assert 0.135 < capped["Pass@8"] - found["grpo"]["Pass@8"] < 0.145
     assert 0.065 < capped["Pass@8"] - base["Pass@8"] < 0.075
     without = {"grpo_cap": "grpo", "grpo_cap_180": "grpo_180", "dph_js_cap": "dph_js", "dph_js_cap_180": "dph_js_180"}
     for name, other in {**without, "dph_f_solved_cap": "dph_f_solved"}.items():
-        assert 0.035 < found[other]["Pass@1"] - found[name]["Pass@1"] < 0.075
+        assert 0.035 < found[other]["Pass@1"] - found[name]["Pass@1"] < 0.095
     outside = "Pass@8, out of domain"
     assert found["grpo_180"][outside] < base[outside] < capped[outside] < base[outside] + 0.006
     assert base[outside] < found["dph_js_180"][outside]
