@@ -107,11 +107,10 @@ SMOLLM2 = DemoModel(
     "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
     + _road("the others explored (D_exp), except those without a correct response", "the answer in the box"),
     caveats=("Learning rate and eta have not been tuned for this model.",),
-    # Half of the CPU seconds of one thread, scaled from 20 steps of fine-tuning, 384 samples and an update of 1,775
-    # tokens.
-    base_seconds=240,
-    sample_seconds=0.1,
-    step_seconds=35,
+    # Of the run in docs/explanation/demo.md.
+    base_seconds=430,
+    sample_seconds=0.07,
+    step_seconds=45,
     at_once=1,
     bf16=True,
     pretrained=True,

@@ -17,6 +17,7 @@ FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
 SEEDS = json.loads((FOLDER / "seeds.json").read_text())
 DEMO = json.loads((FOLDER / "demo.json").read_text())
+PRETRAINED = json.loads((FOLDER / "pretrained.json").read_text())
 README = (REPOSITORY / "README.md").read_text()
 PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
 
@@ -139,15 +140,40 @@ def test_the_picture_shows_the_methods_values_and_its_sentences_are_on_the_page(
     assert content["roles"] == {name: role for name, role in roles.items() if role}
 
 
-def test_the_page_and_the_readme_have_the_recorded_demos_values():
-    shown = rows(PAGE[PAGE.index("A recorded run") :])
+@pytest.mark.parametrize(("title", "report"), [("A recorded run", DEMO), ("## With a pretrained model", PRETRAINED)])
+def test_the_page_has_the_values_of_the_recorded_runs(title, report):
+    shown = rows(PAGE[PAGE.index(title) :])
     for method, label in {"base": "base", "grpo": "GRPO", "dph_js": "DPH-JS"}.items():
-        inside, outside = DEMO[method]["in_domain"], DEMO[method]["out_of_domain"]
+        inside, outside = report[method]["in_domain"], report[method]["out_of_domain"]
         values = [*(inside["pass@k"][k][0] for k in ("1", "8", "32")), outside["pass@k"]["1"], outside["pass@k"]["8"]]
         values = [value[0] if isinstance(value, list) else value for value in values]
         expected = [f"{value:.3f}" for value in values]
         expected.insert(3, f"{inside['styles'][0]:.2f}")
         assert shown[label] == expected
+
+
+def test_what_the_page_says_of_the_pretrained_model_are_its_verdicts():
+    columns = ("Pass@1", "Pass@8", "Pass@32")
+
+    def verdicts(method, other, split):
+        found = {
+            c["predicate"]: c["verdict"] for c in PRETRAINED["_claims"] if (c["method"], c["split"]) == (method, split)
+        }
+        return [found[f"higher {column} than {other}"] for column in columns]
+
+    assert verdicts("grpo", "the base", "in_domain") == ["supported", "inconclusive", "lower"]
+    assert verdicts("dph_js", "the base", "in_domain") == ["supported", "inconclusive", "lower"]
+    assert verdicts("dph_js", "the base", "out_of_domain")[0] == "supported"
+    assert {*verdicts("dph_js", "GRPO", "in_domain"), *verdicts("dph_js", "GRPO", "out_of_domain")} == {"inconclusive"}
+    for k in ("1", "8", "32"):
+        grpo, dph_js = (
+            {split: PRETRAINED[m][split]["pass@k"][k][0] for split in PRETRAINED[m]} for m in ("grpo", "dph_js")
+        )
+        assert dph_js["in_domain"] < grpo["in_domain"] and dph_js["out_of_domain"] > grpo["out_of_domain"]
+    assert PRETRAINED["grpo"]["in_domain"]["styles"][0] < 1.3 and PRETRAINED["dph_js"]["in_domain"]["styles"][0] > 2.3
+
+
+def test_the_readme_has_the_recorded_demos_values():
     text = " ".join(README.split())
     for k, sentence in {"1": "Pass@1 rises from {} to {} %", "8": "Pass@8 falls from {} to {} %"}.items():
         values = [f"{100 * DEMO[name]['in_domain']['pass@k'][k][0]:.0f}" for name in ("base", "grpo")]
@@ -198,10 +224,11 @@ def test_the_readme_is_a_page_with_the_study_s_picture():
     assert max(len(line) for block in code for line in block.splitlines()) <= 95
 
 
-def test_the_demos_picture_is_of_the_recorded_run():
-    picture = ElementTree.parse(FOLDER / "answers.svg").getroot()
+@pytest.mark.parametrize(("name", "report"), [("answers.svg", DEMO), ("pretrained_answers.svg", PRETRAINED)])
+def test_a_picture_of_answers_is_of_its_recorded_run(name, report):
+    picture = ElementTree.parse(FOLDER / name).getroot()
     texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"Base", "GRPO", "DPH-JS"} < set(texts)
-    for name, label in (("base", "Base"), ("grpo", "GRPO"), ("dph_js", "DPH-JS")):
-        percent = f"{100 * DEMO[name]['in_domain']['pass@k']['1'][0]:.0f}"
+    for method, label in (("base", "Base"), ("grpo", "GRPO"), ("dph_js", "DPH-JS")):
+        percent = f"{100 * report[method]['in_domain']['pass@k']['1'][0]:.0f}"
         assert texts[texts.index(label) + 1].startswith(f"Pass@1 {percent} ")
