@@ -118,7 +118,7 @@ def test_the_function_scores_responses_also_for_training(server):
 def test_a_faulty_function_is_never_a_reward(server):
     found = ask(server, ["raise", "two", "nan", "half", "loop"], {"task": "faulty", "ground_truth": {"x": 1}})
     for error, reason in zip(
-        found, ["KeyError('absent')", "returned 2, no score", "returned nan, no score"], strict=False
+        found, ["KeyError('absent')", "returned 2, not a score", "returned nan, not a score"], strict=False
     ):
         assert isinstance(error, ScorerUnavailable) and reason in str(error), error
     assert [(score.score, score.acc, score.outcome) for score in found[3:]] == [
