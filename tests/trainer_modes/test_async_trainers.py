@@ -20,7 +20,7 @@ SEPARATE = {
     "actor_rollout_ref__rollout__nnodes": 1,
     "actor_rollout_ref__rollout__checkpoint_engine__backend": "gloo",
 }
-# Advantages of our estimators, which the groups of two responses show: half of them have one right answer.
+# Advantages of our estimators, which the groups of two responses show: most of them have one right answer.
 W_REINFORCE = {"algorithm__adv_estimator": "w_reinforce", "algorithm__w_reinforce_lambda": 0.25}
 PKPO = {"algorithm__adv_estimator": "pkpo", "algorithm__pkpo_k": 2}
 CAP = {"algorithm__success_cap": 1.0}
@@ -104,7 +104,6 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
         check_rollouts_hold(training, name, steps)
     check_rehearsal(metrics, total)
     check_capped(training, name, metrics)
-    assert any(step["dph/capped_groups"] for step in metrics.values())  # of 20 groups; a quarter is expected
     for step, groups in groups_trained(training, name, metrics).items():
         expected = [0.0 if all(group) else 0.25 if score else -1.0 for group in groups for score in group]
         assert metrics[step]["critic/advantages/min"] == min(expected)
