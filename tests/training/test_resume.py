@@ -164,19 +164,53 @@ def test_model_and_prompts_are_compared_by_content(run, tmp_path):
     assert "the model was 000000000000 and is" in run.rejection()
 
 
-def test_a_checkpoint_without_a_manifest_or_with_other_settings_names_is_continued(run, caplog):
-    """Without a manifest there is a warning; a setting that only one version has is not a change."""
+def test_a_checkpoint_of_an_older_version_is_continued_with_a_warning(run, caplog):
+    """It has no manifest, its order does not name the store, and it lacks newer settings."""
     folder = save_checkpoint(run)
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["settings"]["actor_rollout_ref"]["actor"]["sft_loss_mode"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     run.prepare()
+    state = json.loads((folder / "dph_state.json").read_text())
+    del state["order"]["store"]
+    (folder / "dph_state.json").write_text(json.dumps(state))
     (folder / "manifest.json").unlink()
     with caplog.at_level(logging.WARNING):
         run.prepare()
     assert "manifest.json is missing" in caplog.text
     (folder / "manifest.json").write_text("[]")
     assert "manifest.json is not of the format dph-manifest/1: delete it to resume without comparing" in run.rejection()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sft_loss_mode": "js", "use_kl_loss": True}, "actor.sft_js_exp_weight was 1.0 and is None"),
+        ({"sft_log_ratio_max": 5}, "actor.sft_log_ratio_max was 1.0 and is 5"),
+    ],
+)
+def test_a_checkpoint_from_before_the_estimators_settings_has_their_constants(run, changes, sentence):
+    changes = {ACTOR + name: value for name, value in changes.items()}
+    folder = save_checkpoint(run, **changes)
+    run.prepare(changes)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name in ("log_ratio_max", "baseline", "js_exp_weight", "importance_max", "policy_log_ratio_max"):
+        del manifest["settings"]["actor_rollout_ref"]["actor"][f"sft_{name}"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    message = run.rejection(changes)
+    assert sentence in message and message.count(" was ") == 2  # of the sentence itself, and of this change
+
+
+def test_a_checkpoint_trained_with_a_setting_that_is_gone_is_not_continued(run):
+    folder = save_checkpoint(run)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for value in (0, 5):
+        manifest["settings"]["data"]["sft_refresh"] = value
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        if value:
+            assert "data.sft_refresh was 5, which this version does not have" in run.rejection()
+        else:
+            run.prepare()
 
 
 def test_the_order_of_another_store_is_not_continued(run):

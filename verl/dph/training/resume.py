@@ -57,6 +57,9 @@ ADDED_BY_USERS = ("reward.reward_kwargs.*", "*.override_config.*", "*engine_kwar
 # verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
 CHOOSE_IN_MICRO_BATCHES = ("kl_cov", "clip_cov")
 
+# Settings of earlier versions, and the value that switched them off.
+DROPPED = {"data.sft_refresh": 0}
+
 _SHOWN = 8  # changes in one message
 
 
@@ -152,7 +155,10 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """The settings that differ and must not."""
     now, fixed = dict(flat(OmegaConf.to_container(config, resolve=True))), _fixed_by_others(config)
-    trained_with = dict(flat(before))
+    trained_with = _implied(config) | dict(flat(before))
+    for key, off in DROPPED.items():
+        if trained_with.get(key, off) != off:
+            yield f"{key} was {trained_with[key]}, which this version does not have"
     for key in sorted(now.keys() | trained_with.keys()):
         if (key not in now or key not in trained_with) and not _among(ADDED_BY_USERS, key):
             continue
@@ -160,6 +166,16 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
         if differs and (_among(fixed, key) or not _among(MAY_CHANGE, key)):
             yield f"{key} was {was} and is {value}"
+
+
+def _implied(config: DictConfig) -> dict[str, float | str]:
+    """The values that were fixed in versions whose manifests lack the estimator's settings."""
+    actor = config.actor_rollout_ref.actor
+    implied: dict[str, float | str] = {"log_ratio_max": 1.0, "baseline": "centred"}
+    implied |= {"importance_max": 2.0, "policy_log_ratio_max": 10.0}
+    if actor.sft_loss_mode == "js" and actor.sft_loss_normalization == "joint":
+        implied["js_exp_weight"] = 1.0
+    return {f"actor_rollout_ref.actor.sft_{name}": value for name, value in implied.items()}
 
 
 def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
