@@ -19,10 +19,10 @@ PROMPTS, VALIDATED, STORE_ROWS = 24, 4, 12
 WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(497))]
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 
-# Half of all answers are right, whatever the model learns; those to the keep probe's prompts always or never.
+# Answers with an odd number of words are right, whatever the model learns; those to judged prompts always or never.
 REWARD = """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    if "judged" in ground_truth:
+    if ground_truth.get("judged") is not None:
         return {"score": ground_truth["judged"], "acc": ground_truth["judged"]}
     return {"score": float(len(solution_str.split()) % 2), "acc": float(len(solution_str.split()) % 2)}
 """
@@ -127,8 +127,8 @@ def save_prompts(path: Path, ids: range) -> None:
     pd.DataFrame(prompt_row(i, f"w{i} w{i + 1}") for i in ids).to_parquet(path)
 
 
-def save_judged_prompts(path: Path, judged: dict[int, float]) -> None:
-    """Prompts, by id, whose answers are all right (1) or all wrong (0)."""
+def save_judged_prompts(path: Path, judged: dict[int, float | None]) -> None:
+    """Prompts, by id, whose answers are all right (1), all wrong (0), or judged as any other's (None)."""
     rewards = {i: {"style": "rule", "ground_truth": TRUTH | {"judged": value}} for i, value in judged.items()}
     rows = (prompt_row(i, f"w{i} w{i + 1}", reward_model=reward, base_correct=0) for i, reward in rewards.items())
     pd.DataFrame(rows).to_parquet(path)

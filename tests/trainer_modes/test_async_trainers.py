@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 import torch
 
-from tests.trainer_modes.conftest import save_judged_prompts
+from tests.trainer_modes.conftest import PROMPTS, save_judged_prompts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -20,7 +20,7 @@ SEPARATE = {
     "actor_rollout_ref__rollout__nnodes": 1,
     "actor_rollout_ref__rollout__checkpoint_engine__backend": "gloo",
 }
-# Advantages of our estimators, which the groups of two responses show: most of them have one right answer.
+# Advantages of our estimators, which the groups of two responses show: many of them have one right answer.
 W_REINFORCE = {"algorithm__adv_estimator": "w_reinforce", "algorithm__w_reinforce_lambda": 0.25}
 PKPO = {"algorithm__adv_estimator": "pkpo", "algorithm__pkpo_k": 2}
 CAP = {"algorithm__success_cap": 1.0}
@@ -98,12 +98,17 @@ def prompts_trained(training, name, steps):
 
 def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(training):
     name, stopped, total = "colocate", 3, 5
+    prompts = training.folder / "colocate.parquet"
+    save_judged_prompts(prompts, {id: 1.0 if id < 5 else None for id in range(PROMPTS)})
     for steps in (stopped, total):
-        settings = COLOCATE | W_REINFORCE | CAP | {"trainer__total_training_steps": steps}
+        changes = {"data__train_files": prompts, "trainer__total_training_steps": steps}
+        settings = COLOCATE | W_REINFORCE | CAP | changes
         metrics = training.train(name, **settings, trainer__save_freq=steps, trainer__test_freq=steps)
         check_rollouts_hold(training, name, steps)
     check_rehearsal(metrics, total)
     check_capped(training, name, metrics)
+    # 20 of the 24 prompts are trained, so at least one of the 5 whose answers are always right.
+    assert any(step["dph/capped_groups"] for step in metrics.values())
     for step, groups in groups_trained(training, name, metrics).items():
         expected = [0.0 if all(group) else 0.25 if score else -1.0 for group in groups for score in group]
         assert metrics[step]["critic/advantages/min"] == min(expected)
