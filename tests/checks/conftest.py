@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -128,3 +130,19 @@ def values(plain_environment, monkeypatch) -> dict:
 def llama_sql(values) -> Workload:
     """That run, with the engine settings that it has without a plan."""
     return workload("verl.dph.main", values)
+
+
+@contextmanager
+def bytes_kept_for_backward(*own: torch.Tensor) -> Iterator[Callable[[], int]]:
+    """How many bytes torch has kept for a backward pass in this block, besides the tensors of `own`."""
+    addresses = {tensor.untyped_storage().data_ptr() for tensor in own}
+    saved = {}
+
+    def save(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in addresses:
+            saved[storage.data_ptr()] = storage  # kept, so that no other tensor gets its address
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        yield lambda: sum(storage.nbytes() for storage in saved.values())

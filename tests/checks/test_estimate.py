@@ -12,6 +12,7 @@ from rl.checks.gpus import GPU_TYPES, GpuType
 from rl.checks.model_shape import model_shape, shape_of
 from rl.common.errors import UserError
 from rl.configuration.run import run_of
+from tests.checks.conftest import bytes_kept_for_backward
 
 LLAMA = model_shape("Llama-3.1-8B")
 A800, H100 = GPU_TYPES["a800"], GPU_TYPES["h100"]
@@ -51,24 +52,16 @@ def test_activations_are_what_torch_saves_of_a_layer(llama_sql):
     tokens, layer = 32, LlamaDecoderLayer(config, 0).bfloat16()
     shape = shape_of(config.to_dict(), "small")
     positions = LlamaRotaryEmbedding(config)(torch.zeros(1), torch.arange(tokens)[None])
-    own = {tensor.untyped_storage().data_ptr() for tensor in (*layer.parameters(), *positions)}
-    saved = {}
-
-    def save(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            saved[storage.data_ptr()] = storage  # kept, so that no other tensor gets its address
-        return tensor
-
     inputs = torch.zeros(1, tokens, 64, dtype=torch.bfloat16, requires_grad=True)
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16):
+    half = torch.autocast("cpu", torch.bfloat16)
+    with bytes_kept_for_backward(*layer.parameters(), *positions) as kept, half:
         layer(inputs, position_embeddings=positions, attention_mask=None)
     # With a million tokens, so that they are more than the buffers of the logits.
     many = replace(llama_sql, engine=replace(llama_sql.engine, max_tokens=1_000_000))
     held = _update(many, shape)["activations of a layer"] * tokens // 1_000_000
     expected = held - 4 * tokens * shape.intermediate
     # Two norms and the attention's log-sum-exp save float32 numbers: 4 x (2 + 4 heads) bytes.
-    assert sum(storage.nbytes() for storage in saved.values()) == expected + tokens * 4 * (2 + 4)
+    assert kept() == expected + tokens * 4 * (2 + 4)
 
 
 def test_the_engine_s_needs(llama_sql):

@@ -12,6 +12,7 @@ from rl.checks.main_memory import layer_bytes, need_of
 from rl.checks.model_shape import shape_of
 from rl.common.errors import UserError
 from rl.configuration.run import run_of
+from tests.checks.conftest import bytes_kept_for_backward
 
 # config.json of SmolLM2-135M-Instruct.
 SMOLLM2 = {
@@ -90,20 +91,11 @@ def test_activations_are_what_torch_keeps_of_a_layer(dtype, attention, row):
     rows, tokens, layer = 2, 32, LlamaDecoderLayer(config, 0).to(dtype)
     positions = LlamaRotaryEmbedding(config)(torch.zeros(1), torch.arange(tokens)[None])
     mask = torch.zeros(rows, 1, tokens, tokens, dtype=dtype)
-    own = {tensor.untyped_storage().data_ptr() for tensor in (*layer.parameters(), *positions, mask)}
-    saved = {}
-
-    def save(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            saved[storage.data_ptr()] = storage  # kept, so that no other tensor gets its address
-        return tensor
-
     inputs = torch.zeros(rows, tokens, 64, dtype=dtype, requires_grad=True)
     half = torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16)
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor), half:
+    with bytes_kept_for_backward(*layer.parameters(), *positions, mask) as kept, half:
         layer(inputs, position_embeddings=positions, attention_mask=mask)
-    found = sum(storage.nbytes() for storage in saved.values()) / rows / tokens
+    found = kept() / rows / tokens
     # Beside them two norms, and sdpa per head, keep a float32 number.
     assert found == pytest.approx(layer_bytes(shape_of(config.to_dict(), ""), dtype.itemsize, row), rel=0.03)
 
