@@ -105,11 +105,12 @@ def main() -> None:
     parser.add_argument(
         "--steps",
         type=int,
-        help=f"of fine-tuning, default {TINY_STEPS}, with --model {PRETRAINED.steps} (for about 30 questions)",
+        help=f"steps of fine-tuning, default {TINY_STEPS}, with --model {PRETRAINED.steps} (for about 30 questions)",
     )
     arguments = parser.parse_args()
     settings = PRETRAINED if arguments.model else SftSettings(steps=TINY_STEPS)
-    settings = replace(settings, steps=arguments.steps or settings.steps)
+    if arguments.steps is not None:
+        settings = replace(settings, steps=arguments.steps)
     with user_errors_exit():
         if arguments.model:
             if arguments.model != SMOLLM2.name:

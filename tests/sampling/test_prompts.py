@@ -68,7 +68,7 @@ def test_files_that_are_none(tmp_path, make_row):
         read_rows([])
 
 
-# Adds a system prompt where there is none, as SmolLM2's and Qwen's do.
+# Adds a system prompt to messages that have no system prompt, as SmolLM2's and Qwen's do.
 WITH_SYSTEM_PROMPT = "{% if messages[0]['role'] != 'system' %}<user>are there<eos>{% endif %}" + CHAT_TEMPLATE
 
 

@@ -133,7 +133,7 @@ def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> li
 def _read_score(address: str, answer: Any) -> Score | str:
     fields = answer if isinstance(answer, dict) else {}
     outcome, score, pred, error = (fields.get(name) for name in ("outcome", "score", "pred", "error"))
-    # Each is left out where there is none.
+    # A field is absent if the answer has no such value.
     digest, rows, shaped = (fields.get(name) for name in ("digest", "result_rows", "reward"))
     if outcome == INFRA_ERROR:
         return str(error)[:300]

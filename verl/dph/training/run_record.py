@@ -159,7 +159,7 @@ class RunRecord:
         return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
-        """The command that evaluates on the run's validation files, or on FILE if there are none."""
+        """The command that evaluates on the run's validation files, or on FILE if it has none."""
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
         # Without validation files checks/run.py sets val_files to train_files.
         own = files_of(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
