@@ -134,7 +134,7 @@ def experiment(name: str) -> ConfigFile:
     """An experiment of ours by its name, or a user's file by its path.
 
     Raises:
-        UserError: no experiment and no file has this name.
+        UserError: no experiment and no file has this name, or the file is not a YAML in a folder named experiment.
     """
     ours = files("experiment")
     if name in ours:
@@ -142,7 +142,8 @@ def experiment(name: str) -> ConfigFile:
     path = Path(name)
     if path.suffix == ".yaml" and path.is_file() and path.resolve().parent.name == "experiment":
         return ConfigFile(path.resolve())
+    fault = "are not a YAML file in a folder named experiment" if path.is_file() else "do not exist"
     raise UserError(
-        f"the settings {name} do not exist: give {', '.join(ours)}, or a file of your own in SETTINGS, in a folder "
-        "named experiment (mine/experiment/my_sql.yaml)."
+        f"the settings {name} {fault}: give {', '.join(ours)}, or a file of your own in SETTINGS, such as "
+        "mine/experiment/my_sql.yaml."
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rl.common.errors import UserError
 from rl.data.sample_file import metadata_path
 from rl.data.split_command import settings_of
 from tests.data.test_split import CORRECT, accs_of, ids, parts_of
@@ -121,6 +122,10 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
     path.write_text("defaults: [qwen_math, _self_]\nlaunch: {near_perfect: 5}\n")
     launch = settings_of(str(path)).launch
     assert (launch.near_perfect, launch.keep_zero, launch.paper.name) == (5, False, "Qwen2.5-Math")
+    for other in (path.with_suffix(".sh"), tmp_path / "mine.yaml"):
+        path.rename(path := other)
+        with pytest.raises(UserError, match=f"{path} are not a YAML file in a folder named experiment: give demo"):
+            settings_of(str(path))
 
 
 @pytest.mark.parametrize("model, folder", [("x/Llama-3.1-8B-Instruct", "llama3.1-8b"), ("a/My-Qwen/", "my-qwen")])
