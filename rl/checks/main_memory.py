@@ -4,12 +4,11 @@ docs/howto/plan.md has it beside a measured run. Symbols as in rl/checks/estimat
 actor computes, c of one in which the rollout does.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight
 from rl.checks.model_shape import ModelShape, model_shape
@@ -147,7 +146,8 @@ def _rollout(values: Mapping[str, Any], shape: ModelShape, rows: int) -> Parts:
 
 def memory() -> tuple[int, int]:
     """Bytes that this machine or container has, and how many of them are free."""
-    found = psutil.virtual_memory()
+    text = Path("/proc/meminfo").read_text()
+    found = dict(re.findall(r"^(MemTotal|MemAvailable): *([0-9]+) kB$", text, re.MULTILINE))
     limits = [path.read_text().strip() for path in map(Path, _LIMITS) if path.is_file()]
-    total = min([found.total, *(int(limit) for limit in limits if limit.isdecimal())])
-    return total, min(found.available, total)
+    total = min([1024 * int(found["MemTotal"]), *(int(limit) for limit in limits if limit.isdecimal())])
+    return total, min(1024 * int(found["MemAvailable"]), total)
