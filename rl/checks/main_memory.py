@@ -145,7 +145,10 @@ def _rollout(values: Mapping[str, Any], shape: ModelShape, rows: int) -> Parts:
 
 
 def memory() -> tuple[int, int]:
-    """Bytes that this machine or container has, and how many of them are free."""
+    """Bytes that this machine or container has, and how many of them are free.
+
+    Without psutil, because `dph doctor` also looks at environments that lack packages.
+    """
     text = Path("/proc/meminfo").read_text()
     found = dict(re.findall(r"^(MemTotal|MemAvailable): *([0-9]+) kB$", text, re.MULTILINE))
     limits = [path.read_text().strip() for path in map(Path, _LIMITS) if path.is_file()]
