@@ -276,7 +276,7 @@ class Fleet:
             self.wrong.append(f"{score} after {self._repeated[number]}: {case.question} {case.response!r}")
 
     async def _kill_first(self) -> None:
-        while True:
+        while time.monotonic() + FLEET_KILL_SECONDS < self._ends:  # requests in progress at the end may finish
             await asyncio.sleep(FLEET_KILL_SECONDS - DOWN_SECONDS)
             self._processes[0].kill()
             await asyncio.to_thread(self._processes[0].wait)
