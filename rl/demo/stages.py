@@ -2,9 +2,10 @@
 
 Stages run side by side, each as soon as those that it needs are done.
 
-OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, and once it is
-done its time. A stage with the same hash that is not done keeps its outputs and continues; with another hash, or if a
-finished stage lacks an output, it starts from scratch.
+OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, the outputs
+that it reads, and once it is done its time. A stage with the same mark that is not done keeps its outputs and
+continues. It starts from scratch with another hash, if it is done and lacks an output, or if a stage that it needs was
+made again.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import re
 import shutil
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +78,7 @@ class Pipeline:
     def __init__(self, out: Path, environment: dict[str, str]):
         self.out, self.environment = out, environment
         self.hashes: dict[str, str] = {}
+        self.made: dict[str, str] = {}  # by stage: names its outputs, anew whenever it starts from scratch
         self.seconds: dict[str, float] = {}  # by finished stage
         self.peak_memory = 0  # bytes that all programs used together, as sampled
         self._measured = 0.0
@@ -147,7 +150,7 @@ class Pipeline:
         return self.out / "stages" / f"{stage.name}.json"
 
     def _mark(self, stage: Stage) -> dict | None:
-        """The stage's mark; None if there is none or it has another hash.
+        """The stage's mark; None if there is none, it has another hash, or it read other outputs than there are now.
 
         Raises:
             UserError: the file is not a mark.
@@ -155,14 +158,21 @@ class Pipeline:
         path = self._mark_path(stage)
         try:
             mark = json.loads(path.read_text())
-            return mark if mark["hash"] == self.hashes[stage.name] else None
+            # Marks of earlier versions name no outputs.
+            read = mark.get("read", dict.fromkeys(stage.needs, ""))
+            return mark if (mark["hash"], read) == (self.hashes[stage.name], self._read(stage)) else None
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise UserError(f"{path} is not the mark of a stage: delete it to run the stage again.") from None
 
+    def _read(self, stage: Stage) -> dict[str, str]:
+        """What the outputs that a stage reads are named, by the stage that made them."""
+        return {name: self.made[name] for name in stage.needs}
+
     def _write_mark(self, stage: Stage, **more: float) -> None:
-        mark = {"hash": self.hashes[stage.name], **self._identity(stage), **more}
+        outputs = {"made": self.made[stage.name], "read": self._read(stage)}
+        mark = {"hash": self.hashes[stage.name], **self._identity(stage), **outputs, **more}
         atomic_write.write_text(self._mark_path(stage), json.dumps(mark, indent=2, sort_keys=True) + "\n")
 
     def _is_done(self, stage: Stage) -> bool:
@@ -171,19 +181,22 @@ class Pipeline:
         mark = self._mark(stage)
         if mark is None or "seconds" not in mark or not all(path.exists() for path in stage.outputs):
             return False
-        self.seconds[stage.name] = mark["seconds"]
+        self.seconds[stage.name], self.made[stage.name] = mark["seconds"], mark.get("made", "")
         return True
 
     def _start(self, stage: Stage, progress: Progress) -> _Program:
         mark = self._mark(stage)
-        continued = mark is not None and "seconds" not in mark
-        if not continued:
+        unfinished = mark if mark is not None and "seconds" not in mark else None
+        if unfinished is not None:
+            self.made[stage.name] = unfinished.get("made", "")
+        else:
+            self.made[stage.name] = uuid.uuid4().hex
             # The mark goes first: a half deleted output must not count as this stage's.
             self._mark_path(stage).unlink(missing_ok=True)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             self._write_mark(stage)
-        progress.start(stage, continued=continued)
+        progress.start(stage, continued=unfinished is not None)
         with open(self.log(stage), "wb") as log:
             # A session of its own: Ctrl-C reaches the program only through end_process_tree.
             process = subprocess.Popen(

@@ -1,5 +1,6 @@
 """Stages as real programs: done once, side by side, ended together, continued."""
 
+import json
 import subprocess
 import sys
 import time
@@ -90,6 +91,25 @@ def test_a_stage_whose_input_is_made_again_starts_from_scratch(tmp_path):
     (tmp_path / "b.txt").write_text("old\n" * 5)
     run("pass")
     assert runs(tmp_path, "b") == 1
+
+
+def test_a_stage_whose_input_was_deleted_and_made_again_starts_from_scratch(tmp_path):
+    """The new input may differ: the program of its stage, of the same command, may have changed."""
+    stages = [stage(tmp_path, "a"), stage(tmp_path, "b", needs=["a"]), stage(tmp_path, "c", needs=["b"])]
+    stages.append(stage(tmp_path, "other"))
+    Pipeline(tmp_path, {}).run(stages)
+    for name in ("b", "c", "other"):
+        (tmp_path / f"{name}.txt").write_text("old\n")
+    (tmp_path / "a.txt").unlink()
+    Pipeline(tmp_path, {}).run(stages[:1])  # and the others in another run
+    Pipeline(tmp_path, {}).run(stages)
+    assert [(tmp_path / f"{name}.txt").read_text() for name in ("b", "c", "other")] == ["ran\n", "ran\n", "old\n"]
+    # Of a version whose marks do not name outputs.
+    for path in (tmp_path / "stages").glob("*.json"):
+        mark = json.loads(path.read_text())
+        path.write_text(json.dumps({key: value for key, value in mark.items() if key not in ("made", "read")}))
+    Pipeline(tmp_path, {}).run(stages)
+    assert all(runs(tmp_path, name) == 1 for name in ("a", "b", "c", "other"))
 
 
 def test_a_program_is_ended_with_children_that_ignore_sigint():
