@@ -113,7 +113,10 @@ def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict
         raise UserError("--seeds: a folder holds an evaluation of several models; name runs instead, one per seed.")
     run_names = dict(zip(runs, whole.trained, strict=True))
     rehearse = {method for (method, _), name in run_names.items() if name.startswith(WITH_DIVERGENCE)}
-    names = {method: method_name(method, method in rehearse) for method in methods}
+    names: dict[str, str] = {}
+    for method in methods:
+        name = method_name(method, method in rehearse)
+        names[method] = f"{name}_{method}" if name in names.values() else name
     bases = {name: whole.methods[name] for name in (BASE, BASE_AGAIN) if name in whole.methods}
     specs = {}
     for seed in dict.fromkeys(seed for _, seed in runs):

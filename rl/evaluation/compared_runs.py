@@ -81,10 +81,11 @@ def comparison_spec(named: Mapping[str, Path]) -> ReportSpec:
     for candidate, spec in zip(candidates, specs, strict=True):
         for name in spec.trained:
             method = spec.methods[name]
-            if candidate.run is not None and len(spec.trained) == 1:
+            is_run = candidate.run is not None and len(spec.trained) == 1
+            if is_run:
                 name, method = candidate.method, method.model_copy(update=candidate.described())
-            elif name in methods:
-                label = f"{method.label} ({candidate.name})"
+            if name in methods:
+                label = method.label if is_run else f"{method.label} ({candidate.name})"
                 name, method = f"{name}_{candidate.name}", method.model_copy(update={"label": label})
             methods[name] = method
     left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})

@@ -32,7 +32,7 @@ def evaluated(made_up_run, made_up_report):
     """Two finished runs with evaluations of their own; in_domain is the split that both have."""
 
     def make(name: str, splits: tuple[str, ...], skill: float, base: str = "base"):
-        run = ended(made_up_run, name, rehearses=name.startswith("js"))
+        run = ended(made_up_run, name, rehearses="js" in name)
         folder = run.folder / "evaluation"
         folder.mkdir()
         report = made_up_report(folder, splits=splits)
@@ -78,6 +78,29 @@ def test_two_evaluation_folders_with_the_same_methods(evaluated, tmp_path, capsy
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {name for name in report if not name.startswith("_")} == {"base", "base_again", "js", "js_b_js"}
     assert report["_labels"]["js_b_js"] == "js (b_js)"
+
+
+def test_runs_whose_names_in_the_report_would_be_equal(evaluated, tmp_path, capsys):
+    """A run that rehearses gets the prefix dph, and a run may be called as a method of an evaluation."""
+    evaluated("grpo", ("in_domain",), 1.0).rename(tmp_path / "mine")
+    of_runs = [evaluated(name, ("in_domain",), 1.0) for name in ("js", "dph_js")]
+    with_evaluation = [tmp_path / "mine" / "evaluation", evaluated("grpo", ("in_domain",), 2.0)]
+    for number, folders in enumerate((of_runs, of_runs[::-1], with_evaluation, with_evaluation[::-1])):
+        out = tmp_path / f"out_{number}"
+        assert compare(capsys, *folders, out=out)[0] == 0
+        labels = json.loads((out / "report.json").read_text())["_labels"]
+        assert len(labels) == len({*labels.values()}) == 4, labels
+
+
+def test_seeds_of_methods_whose_names_would_be_equal(evaluated, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, skill in (("js_1", 1.0), ("js_2", 1.0), ("dph_js_1", 2.0), ("dph_js_2", 3.0)):
+        evaluated(name, ("in_domain",), skill)
+    words = ["js=js_1,js_2", "dph_js=dph_js_1,dph_js_2"]
+    assert cli.main(["compare", "--seeds", *words, "--out", "out"]) == 0
+    content = json.loads(Path("out/seeds.json").read_text())
+    assert len(content["methods"]) == 2 and len(content["differences"]) == 1
+    assert "| DPH-JS minus js |" in capsys.readouterr().out
 
 
 def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, capsys, monkeypatch):
