@@ -6,7 +6,7 @@ import pytest
 
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
-from rl.evaluation.report.headline import Headline
+from rl.evaluation.report.headline import Headline, style_sentence
 from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import read_spec
 from rl.metrics.styles import BY_OPENING
@@ -97,6 +97,11 @@ UP, DOWN, INCLUDES_0 = (0.2, 0.01), (-0.2, 0.01), (0.1, 0.01)
             {"dph_js_grpo_greedy": DOWN, "dph_js_grpo_keep_rate": UP},
             "DPH-JS is above GRPO in keep rate, but is below it in greedy accuracy.",
         ),
+        ({"grpo_base_keep_rate": DOWN}, "GRPO is below the base in keep rate."),
+        (
+            {"grpo_base_greedy": UP, "dph_js_base_greedy": UP, "grpo_base_pass8": DOWN},
+            "GRPO and DPH-JS are above the base in greedy accuracy; GRPO is below the base in Pass@8.",
+        ),
     ],
 )  # fmt: skip
 def test_the_title_says_what_is_significant_and_nothing_else(measured, changed, title):
@@ -140,6 +145,19 @@ def test_the_summary_adds_the_other_split_and_what_may_be_chance(measured, chang
     assert found.summary() == lines
     sentences = [sentence for text in (found.title(), *lines) for sentence in text.split(". ")]
     assert len(set(sentences)) == len(sentences)
+
+
+@pytest.mark.parametrize(("of_cte", "most_often"), [(0.7, True), (0.5, True), (0.8, False)])
+def test_no_style_is_the_best_if_two_are(measured, of_cte, most_often):
+    accuracy = {"JOIN": [0.8, 0.0, 1.0], "CTE": [of_cte, 0.0, 1.0]}
+    summaries = {
+        name: of
+        | {"in_domain": of["in_domain"] | {"style_accuracy": accuracy, "style_share": {"CTE": 0.1, "JOIN": 0.9}}}
+        for name, of in measured.summaries.items()
+    }
+    text = style_sentence(replace(measured, summaries=summaries), headline(measured).looks)
+    assert "GRPO answers in JOIN 90 % of the time" in text
+    assert ("the style that the base is right in most often" in text) == most_often
 
 
 def test_the_tiles_have_the_number_of_tries_of_the_title(measured):

@@ -169,7 +169,23 @@ class Headline:
         for subject, of in ((subject, of) for subject, of in subjects.items() if of):
             than = "" if clauses else " than the base"
             clauses.append(f"{subject} {self._phrase(split, of, than, plural=subject == 'both')}")
+        clauses = clauses or self._others_to_base(split)
         return f"{_capitalised('; '.join(clauses))}." if clauses else ""
+
+    def _others_to_base(self, split: str) -> list[str]:
+        """What the leading methods gain and lose against the base in the other metrics that claims are about."""
+        found: dict[str, list[str]] = {}
+        others = [m for m in claimed_metrics(self.comparison, split) if m not in self._plain(split)]
+        for verdict, side in ((SUPPORTED, "above"), (LOWER, "below")):
+            for name in self.leading:
+                metrics = [metric_name(m) for m in others if self._verdict(name, self._base_of(m), m, split) == verdict]
+                if metrics:
+                    found.setdefault(f"{side} the base in {listed(metrics)}", []).append(self.looks[name].label)
+        return [f"{listed(names)} {'is' if len(names) == 1 else 'are'} {what}" for what, names in found.items()]
+
+    def _base_of(self, metric: str) -> str:
+        """The model that shows what an unchanged base has in a metric."""
+        return self.spec.noise_floor if metric == "keep_rate" else BASE
 
     def _phrase(self, split: str, verdicts: dict[str, str], than: str, plural: bool = False) -> str:
         """What methods do more or less than others, from {metric of _plain: SUPPORTED or LOWER}."""
@@ -239,8 +255,8 @@ class Headline:
             value, digits = in_display_unit(metric, interval[0])
             text = f"{value:.{1 if metric == 'styles' else digits}f}"
             # The entropy of styles is tested in place of their number.
-            floor = self.spec.noise_floor if metric == "keep_rate" else BASE
-            verdict = self._verdict(name, floor, "style_entropy" if metric == "styles" else metric)
+            tested = "style_entropy" if metric == "styles" else metric
+            verdict = self._verdict(name, self._base_of(metric), tested)
             share, low, high = (min(100 * v / most, 100) for v in interval)
             words = f"{IN_WORDS[verdict]} the base" if verdict in IN_WORDS else ""
             bars.append(Bar(self.looks[name], text, share, low, high, SIGNS[verdict], words))
@@ -259,7 +275,9 @@ def style_sentence(comparison: Comparison, looks: dict[str, Look]) -> str:
     accuracy = {style: interval for style, interval in (found or {}).items() if interval}
     if len(accuracy) < 2:
         return ""
-    best, *_, worst = sorted(accuracy, key=lambda style: -accuracy[style][0])
+    ordered = sorted(accuracy, key=lambda style: -accuracy[style][0])
+    best, worst = ordered[0], ordered[-1]
+    is_best = accuracy[best][0] > accuracy[ordered[1]][0]
     text = (
         f"The base is right in {100 * accuracy[best][0]:.0f} % of its {best} samples and in "
         f"{100 * accuracy[worst][0]:.0f} % of its {worst} samples."
@@ -268,5 +286,5 @@ def style_sentence(comparison: Comparison, looks: dict[str, Look]) -> str:
         shares = comparison.summaries[name][split]["style_share"]
         largest = max(shares, key=shares.__getitem__)
         text += f" {looks[name].label} answers in {largest} {100 * shares[largest]:.0f} % of the time"
-        text += ", the style that the base is right in most often." if largest == best else "."
+        text += ", the style that the base is right in most often." if is_best and largest == best else "."
     return text
