@@ -157,6 +157,7 @@ def test_one_seed_has_no_interval_and_no_p():
     found = SeedComparison({}, of_seed, ["greedy"], differences)
     text = seeds_page(found, {"grpo": "GRPO", "dph_js": "JS"}, [1], "bird")
     assert "Seed 1 alone." in text and "| JS minus GRPO | 0.250 |" in text
+    assert "Differences, which one seed cannot test:\n\n|" in text and "nothing" not in text
 
 
 def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():

@@ -1,5 +1,7 @@
 """Right answers against solved questions: the frontier and the sentence, from hand-made points."""
 
+from dataclasses import replace
+
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_offs_over_seeds
 
 
@@ -33,6 +35,12 @@ def test_methods_ahead_of_the_base_are_named_with_their_seeds():
     assert alone.sentence.startswith("In domain, 1 of 2 methods has more right answers")
 
 
+def test_a_seed_is_compared_with_its_own_base():
+    """Parts of a study that ran on other machines may have other bases."""
+    found = replace(trade_off(a=[(45, 90), (45, 90)], b=[(30, 30), (30, 30)]), bases=[(30, 70), (50, 90)])
+    assert found.sentence.endswith("than the base: A (in 1 of 2 seeds).")
+
+
 def test_without_one_ahead_the_nearest_on_each_side_is_named():
     found = trade_off(right=[(60, 75)], further=[(70, 60)], solving=[(38.5, 95)], same=[(40, 80)])
     assert found.sentence == (
@@ -49,7 +57,7 @@ def test_values_over_seeds_become_points_of_every_split():
     values = {column: {"values": of} for column, of in of_method.items()}
     base = {"Pass@1": 0.2, "Pass@8": 0.6, "Pass@1, far out": 0.4, "Pass@8, far out": 0.8}
     content = {
-        "bases": {"base": {column: {"mean": value} for column, value in base.items()}},
+        "bases": {"base": {column: {"mean": v, "values": [v, v]} for column, v in base.items()}},
         "methods": {"grpo": values, "chord": values, "dph_js": values},
         "labels": {"grpo": "GRPO", "chord": "CHORD", "dph_js": "JS"},
         "splits": ["near", "far_out"],
@@ -58,6 +66,7 @@ def test_values_over_seeds_become_points_of_every_split():
     }
     near, far = trade_offs_over_seeds(content)
     assert (near.split, near.base, far.base) == ("near", (20, 60), (40, 80))
+    assert near.bases == [(20, 60), (20, 60)]
     assert near.points["grpo"].values == [(50, 75), (25, 50)] and far.points["grpo"].mean == (20, 100)
     assert {name: (point.role, point.rehearses) for name, point in near.points.items()} == {
         "grpo": (None, False),

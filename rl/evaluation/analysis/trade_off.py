@@ -1,7 +1,7 @@
 """Right answers (Pass@1) against solved questions (Pass@k): a point per method and one for the base, the best
 trade-offs, and a sentence on what they show."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,12 +39,18 @@ class Point:
 
 @dataclass(frozen=True)
 class TradeOff:
-    """The methods of one split; {method: its point}."""
+    """The methods of one split; {method: its point}.
+
+    Attributes:
+        base: the mean over seeds.
+        bases: of each seed, if there are several.
+    """
 
     split: str
     k: int
     base: tuple[float, float]
     points: dict[str, Point]
+    bases: Sequence[tuple[float, float]] = ()
 
     @property
     def own(self) -> dict[str, Point]:
@@ -92,8 +98,10 @@ class TradeOff:
         return text + not_counted
 
     def _described(self, point: Point) -> tuple[int, str]:
-        """The number of seeds in which a method exceeds the base in both, and the method's name with this number."""
-        both, of = sum(x > self.base[0] and y > self.base[1] for x, y in point.values), len(point.values)
+        """The number of seeds in which a method exceeds their base in both, and the method's name with this number."""
+        of = len(point.values)
+        pairs = zip(point.values, self.bases or [self.base] * of, strict=True)
+        both = sum(x > of_base[0] and y > of_base[1] for (x, y), of_base in pairs)
         return both, point.label if of == 1 else f"{point.label} (in {both} of {of} seeds)"
 
 
@@ -110,9 +118,11 @@ def trade_offs_over_seeds(content: Mapping) -> list[TradeOff]:
             pairs = zip(*(of[column]["values"] for column in columns), strict=True)
             description = content["labels"][name], content["roles"].get(name), name.startswith(WITH_DIVERGENCE)
             points[name] = Point(*description, [(100 * x, 100 * y) for x, y in pairs])
-        base = [100 * content["bases"][BASE][column]["mean"] for column in columns]
+        of_base = [content["bases"][BASE][column] for column in columns]
+        x, y = (100 * of["mean"] for of in of_base)
+        bases = [(100 * x, 100 * y) for x, y in zip(*(of["values"] for of in of_base), strict=True)]
         if points:
-            found.append(TradeOff(split, k, (base[0], base[1]), points))
+            found.append(TradeOff(split, k, (x, y), points, bases))
     return _worth_drawing(found)
 
 

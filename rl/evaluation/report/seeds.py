@@ -168,21 +168,22 @@ def seeds_page(
     parts = [f"{over if len(seeds) > 1 else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
     parts += [f"{sentence}\n" for sentence in sentences]
     if found.primary:
-        parts += [
-            "Primary comparisons, named before the runs; p of paired t-tests, corrected by Holm over all of them:\n",
-            _differences(found.primary, labels),
-        ]
+        tests = "p of paired t-tests, corrected by Holm over all of them"
+        tests = tests if len(seeds) > 1 else "one seed cannot test them"
+        parts += [f"Primary comparisons, named before the runs; {tests}:\n", _differences(found.primary, labels)]
     of_groups = [column for column in next(iter(found.methods.values())) if column not in found.columns]
     parts.append(markdown(_values(found, labels, found.columns)))
     if of_groups:
         parts += [f"Groups of the questions, {of_split}:\n", markdown(_values(found, labels, of_groups))]
     if found.differences:
-        parts.append("Differences, seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair:\n")
+        tests = "seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair"
+        parts.append(f"Differences, {tests if len(seeds) > 1 else 'which one seed cannot test'}:\n")
         sides = [
             f"- {side} with p at most {SIGNIFICANT}: {_significant(found.differences, labels, side)}.\n"
             for side in SIDES
+            if len(seeds) > 1
         ]
-        parts += ["".join(sides), _differences(found.differences, labels)]
+        parts += [*(["".join(sides)] if sides else []), _differences(found.differences, labels)]
     return "\n".join(parts)
 
 
