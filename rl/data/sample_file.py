@@ -87,14 +87,21 @@ class SampleMetadata:
     rows: int  # prompts that are sampled
     # The prompts of the data files that are left out because they are too long.
     overlong_ids: list[int] = dataclasses.field(default_factory=list)
+    # What besides the tokenizer's own template changes prompts (verl/dph/sampling/job.py); "" in older files.
+    chat_template: str = ""
 
     def difference(self, other: "SampleMetadata") -> str | None:
-        """The first setting whose difference in `other` forbids mixing samples, or None. Paths do not count."""
+        """The first setting whose difference in `other` forbids mixing samples, or None.
+
+        Paths do not count, nor does what an older file does not say.
+        """
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
             if name == "data_files":
                 mine, theirs = sorted(mine.values()), sorted(theirs.values())
-            if name != "model" and mine != theirs:
+            if name == "model" or (name == "chat_template" and "" in (mine, theirs)):
+                continue
+            if mine != theirs:
                 return f"{name} is {short(mine)} there and {short(theirs)} now"
         return None
 
@@ -129,6 +136,7 @@ def read_metadata(samples: Path) -> SampleMetadata:
         raise UserError(f"{path} is not JSON: sample again into another file.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UserError(f"{path} is not of the format {FORMAT}: sample again into another file.")
+    content.setdefault("chat_template", "")
     fields = dataclasses.fields(SampleMetadata)
     missing = [field.name for field in fields if field.name not in content]
     if missing:

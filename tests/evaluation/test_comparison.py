@@ -51,11 +51,17 @@ def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up
     [
         ({"temperature": 0.6}, "sampled with temperature 0.6 and .* with 1.0"),
         ({"model_hash": "another"}, "one method but to two models"),
+        (
+            {"data_files": {"corrected.parquet": "another"}},
+            "from corrected.parquet and .* from test.parquet, with other",
+        ),
+        ({"chat_template": '{"enable_thinking": false}'}, "with different chat templates"),
     ],
 )
 def test_methods_that_cannot_be_compared(math_run, tmp_path, changed, sentence):
-    path = tmp_path / "grpo.0.meta.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    for name, changes in (("base", {"chat_template": "{}"}), ("grpo", changed)):
+        path = tmp_path / f"{name}.0.meta.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(UserError, match=sentence):
         write_report(read_spec(math_run.write()), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -69,6 +75,12 @@ def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
         with pytest.raises(UserError, match=sentence):
             compare(read_spec(math_run.write()))
     methods["base_again"] = right
+    path = tmp_path / "grpo.0.greedy.meta.json"
+    described = path.read_text()
+    path.write_text(json.dumps(json.loads(described) | {"data_files": {"corrected.parquet": "another"}}))
+    with pytest.raises(UserError, match="from corrected.parquet and .* from test.parquet, with other contents"):
+        compare(read_spec(math_run.write()))
+    path.write_text(described)
     methods["grpo"]["splits"]["math"]["greedy"] = "grpo.0.jsonl"
     with pytest.raises(UserError, match="16 greedy responses per prompt"):
         compare(read_spec(math_run.write()))

@@ -17,7 +17,7 @@ from rl.checks.files import files_of
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
-from rl.data.sample_file import journal_path, read_metadata
+from rl.data.sample_file import PendingResponse, SampleWriter, journal_path, read_metadata
 from rl.data.sample_summary import summarize
 from rl.scorer.client.scorer_client import ScorerUnavailable
 from tests.sampling.conftest import TRUTH, sorted_records
@@ -152,6 +152,23 @@ def test_samples_are_drawn_scored_and_described(
     # A complete file needs neither scorer nor engine.
     overrides[SCORER] = DEAD_SCORER
     assert asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started"))).samples == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"+data.apply_chat_template_kwargs.enable_thinking": False},
+        {"actor_rollout_ref.model.custom_chat_template": "'<user>{{ messages[0].content }}<answer>'"},
+    ],
+)
+def test_samples_of_other_prompts_are_not_continued(overrides, change):
+    """The files and the tokenizer are the same, but their prompts are not."""
+    drawn = prepared(overrides)
+    with SampleWriter(drawn.output, drawn.metadata) as writer:
+        writer.keep(PendingResponse(id=10, sample=0, response_ids=[10, 1], seconds=0.1))
+    assert not prepared(overrides).complete()
+    with pytest.raises(UserError, match="holds samples of another run .chat_template is {} there and {.+} now"):
+        prepared(overrides | change).complete()
 
 
 @pytest.mark.slow

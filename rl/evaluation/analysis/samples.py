@@ -142,7 +142,22 @@ def read_sample_set(
 
 
 def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> None:
-    """Raise UserError unless both sets hold the same prompts, so that they can be compared in pairs."""
+    """Raise UserError unless both sets hold the same prompts of the same files, so that they can be compared in pairs.
+
+    Ids alone do not say it: a corrected file has the same ids and other reference answers.
+    """
+    own, other = samples.metadata.data_files, reference.metadata.data_files
+    if sorted(own.values()) != sorted(other.values()):
+        raise UserError(
+            f"{samples.path} was sampled from {', '.join(own)} and {reference.path} from {', '.join(other)}, with "
+            "other contents: sample both on the same data file."
+        )
+    templates = {samples.metadata.chat_template, reference.metadata.chat_template} - {""}
+    if len(templates) > 1:
+        raise UserError(
+            f"{samples.path} and {reference.path} were sampled with different chat templates "
+            f"({' and '.join(sorted(templates))}): sample every method with the same one."
+        )
     missing = np.setdiff1d(reference.ids, samples.ids)
     surplus = np.setdiff1d(samples.ids, reference.ids)
     if missing.size or surplus.size:

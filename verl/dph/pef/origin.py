@@ -1,12 +1,10 @@
 """What a run's reference log-probs depend on. A store records it, and a run compares it before it uses the store."""
 
-import hashlib
-import json
-
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from verl.dph.sampling.job import chat_template
 
 
 def origin_of(config: DictConfig) -> dict[str, str | int | float]:
@@ -21,7 +19,7 @@ def origin_of(config: DictConfig) -> dict[str, str | int | float]:
         "seed": int(config.data.sft_seed),
         "max_response_length": int(config.data.max_response_length),
         "engine_dtype": engine_dtype(config),
-        "chat_template": _chat_template(config),
+        "chat_template": chat_template(config),
     }
 
 
@@ -29,11 +27,3 @@ def engine_dtype(config: DictConfig) -> str:
     """The dtype of verl's FSDP engine (workers/engine/fsdp/transformer_impl.py): float32, bfloat16 or float16."""
     mixed_precision = config.actor_rollout_ref.actor.fsdp_config.get("mixed_precision") or {}
     return str(PrecisionType.to_dtype(mixed_precision.get("param_dtype", "bf16"))).removeprefix("torch.")
-
-
-def _chat_template(config: DictConfig) -> str:
-    """Settings besides the tokenizer's own template that change prompts, as JSON; "{}" for none."""
-    arguments = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
-    custom = config.actor_rollout_ref.model.get("custom_chat_template")
-    template = {"sha256": hashlib.sha256(custom.encode()).hexdigest()[:12]} if custom else {}
-    return json.dumps(arguments | template, sort_keys=True)

@@ -1,6 +1,8 @@
 """Validate the settings of a samples file, then generate and score the samples that it lacks."""
 
 import contextlib
+import hashlib
+import json
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -104,6 +106,7 @@ def prepare(
         data_files={str(file): file_sha256(file) for file in files},
         rows=len(prompts),
         overlong_ids=list(prompts.overlong),
+        chat_template=chat_template(config),
     )
     return SamplingJob(
         prompts=prompts,
@@ -131,13 +134,23 @@ def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[
     model_type = AutoConfig.from_pretrained(
         copy_to_local(model.path), trust_remote_code=model.trust_remote_code
     ).model_type
-    template_settings = OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
     builder = create_continuous_token_builder(
-        tokenizer, hf_model_type=model_type, chat_template_kwargs=template_settings
+        tokenizer, hf_model_type=model_type, chat_template_kwargs=_template_settings(config)
     )
     prompts = PromptFiles(files, builder, config.data.max_prompt_length)
     _report_overlong(prompts, config.data)
     return tokenizer, prompts
+
+
+def chat_template(config: DictConfig) -> str:
+    """Settings besides the tokenizer's own template that change prompts, as JSON; "{}" for none."""
+    custom = config.actor_rollout_ref.model.get("custom_chat_template")
+    template = {"sha256": hashlib.sha256(custom.encode()).hexdigest()[:12]} if custom else {}
+    return json.dumps(_template_settings(config) | template, sort_keys=True)
+
+
+def _template_settings(config: DictConfig) -> dict[str, Any]:
+    return OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
 
 
 async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:
