@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from verl.checkpoint_engine.base import CheckpointEngineManager
 from verl.workers.config import CheckpointEngineConfig
@@ -151,6 +152,22 @@ def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, 
     ):
         prepare(of_other)
     prepare(trainer().config)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("actor_rollout_ref.rollout.top_p", 0.5, "drawn with top_p=1.0, and this run has 0.5: name another file"),
+        ("data.sft_seed", 2, "drawn with seed=1, and this run has 2: name another file"),
+        ("data.max_response_length", 2, "drawn with max_response_length=3, and this run has 2: name another file"),
+    ],
+)
+def test_the_store_of_samples_that_were_drawn_in_another_way_is_refused(trainer, key, value, sentence):
+    build.write_store(trainer())
+    config = trainer().config
+    OmegaConf.update(config, key, value)
+    with pytest.raises(UserError, match=f"pef.pt holds samples {sentence}"):
+        prepare(config)
 
 
 DRAWN = 4

@@ -78,9 +78,11 @@ def check_given_rows(config: DictConfig) -> None:
     """
     data, path = config.data, Path(config.data.sft_pt).expanduser()
     if path.exists():
-        store = Store.load(str(path))
-        check_source(store, path, source_of(data))
+        store, source = Store.load(str(path)), source_of(data)
+        check_source(store, path, source)
         store.check_origin(path, origin_of(config), REPLACE)
+        if not source:
+            _check_drawn(store, path, origin_of(config))
     elif data.sft_responses:
         tokenizer, prompts = tokenized_prompts(config, _prompt_files(data))
         dropped = Counter[str]()
@@ -88,6 +90,16 @@ def check_given_rows(config: DictConfig) -> None:
             raise UserError(f"{data.sft_responses} gives the store no row ({_counts(dropped)}): check the file.")
     elif uses_samples(data):
         _presampled(config)
+
+
+def _check_drawn(store: Store, path: Path, origin: dict[str, str | int | float]) -> None:
+    """Reject a store whose samples were drawn in another way; log-probs (`check_origin`) do not depend on these."""
+    for name in ("top_p", "seed", "max_response_length"):
+        if store.meta.get(name, origin[name]) != origin[name]:
+            raise UserError(
+                f"D_pef store {path} holds samples drawn with {name}={store.meta[name]}, and this run has "
+                f"{origin[name]}: {REPLACE}."
+            )
 
 
 def given_rows(config: DictConfig) -> Store:
