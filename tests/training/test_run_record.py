@@ -14,6 +14,9 @@ from verl.dph.checks.run import FINISHED
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.run_record import RunRecord
 
+# How validation samples; no value is the evaluation's default.
+SAMPLED = {"temperature": 0.6, "top_p": 0.9, "top_k": 40}
+
 
 def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     folder = save_checkpoint(run)
@@ -24,6 +27,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
     changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
     changes |= {"data.val_files": [run.data], SCORER: "http://127.0.0.1:9"}  # nobody is asked
+    changes |= {f"actor_rollout_ref.rollout.val_kwargs.{name}": value for name, value in SAMPLED.items()}
     config = run.config(changes)
     capsys.readouterr()
     main.main(config)
@@ -36,7 +40,9 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     assert said[3] == f"Checkpoint: {folder}, best: {folder}"
     program, *overrides = shlex.split(said[4])[3:]
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        evaluation = compose("evaluate", overrides).evaluate
+        composed = compose("evaluate", overrides)
+    evaluation, rollout = composed.evaluate, composed.actor_rollout_ref.rollout
+    assert {name: rollout[name] for name in SAMPLED} == SAMPLED
     assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "python"])
     assert evaluation.models == {"base": run.model, "my_run": str(folder)}
     assert evaluation.splits == {"data": run.data}
@@ -111,6 +117,17 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
     assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is its prompts' file
     assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
+
+
+def test_the_next_command_makes_the_prompts_of_the_run(run):
+    template = "{{ messages[0]['content'] }}\\n<answer>\n{% if \"a, b = $c\" %}'\\'{% endif %}"
+    config = run.config({"+data.apply_chat_template_kwargs.enable_thinking": False})
+    config.actor_rollout_ref.model.custom_chat_template = template
+    command = RunRecord(run.folder)._next_command(config, run.folder)
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        composed = compose("evaluate", shlex.split(command)[3:])
+    assert composed.data.apply_chat_template_kwargs == {"enable_thinking": False}
+    assert composed.actor_rollout_ref.model.custom_chat_template == template
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])
