@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,8 @@ class Pipeline:
     def __init__(self, out: Path, environment: dict[str, str]):
         self.out, self.environment = out, environment
         self.hashes: dict[str, str] = {}
-        self.made: dict[str, str] = {}  # by stage: names its outputs, anew whenever it starts from scratch
+        # By stage: names its outputs, anew whenever it starts from scratch; "" in marks of earlier versions.
+        self.made = defaultdict[str, str](str)
         self.seconds: dict[str, float] = {}  # by finished stage
         self.peak_memory = 0  # bytes that all programs used together, as sampled
         self._measured = 0.0
