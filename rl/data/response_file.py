@@ -50,15 +50,15 @@ def _parquet_rows(path: Path) -> Iterator[Any]:
 
 def _json_rows(path: Path) -> Iterator[Any]:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            yield from (loads_or_none(line) for line in file)
+        with open(path, "rb") as file:
+            yield from (loads_or_none(line) for line in file if line.strip())
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).") from error
 
 
 def _response(row: Any, origin: str) -> GivenResponse:
     if not isinstance(row, dict):
-        raise UserError(f"{origin} is not a JSON object: give a .parquet, or one JSON object per line.")
+        raise UserError(f"{origin} is not a JSON object: give a .parquet, or one JSON object per line, in UTF-8.")
     response, id, prompt, source = (row.get(name) for name in ("response", "id", "prompt", "source"))
     if not isinstance(response, str) or not response:
         raise UserError(f"{origin}: response is {str(response)[:80]!r}, not a text: {_HINT}.")

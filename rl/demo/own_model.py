@@ -16,11 +16,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from rl.checks.files import check_model
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.data.rows import read_rows
 from rl.demo.base_model import Example, SftSettings, Shape, tokenized, train_model
 from rl.demo.models import SMOLLM2
 from rl.demo.pretrained import SFT, fine_tune_on, smollm2
@@ -82,11 +81,10 @@ def _read(data: Path) -> list[tuple[list[dict], str]]:
     if not data.is_file():
         raise UserError(f"{data} does not exist: prepare the questions first (docs/tutorials/own-database.md).")
     pairs = []
-    for row in pq.read_table(data).to_pylist():
-        truth = row["reward_model"]["ground_truth"]
-        if not isinstance(truth, dict) or not truth.get("gold_sql"):
-            raise UserError(f"{data} has a row without gold_sql (id {row['id']}): give SQL prompts of dph prepare.")
-        pairs.append((row["prompt"], truth["gold_sql"]))
+    for row in read_rows([data]):
+        if "gold_sql" not in row.question:
+            raise UserError(f"{data} has a row without gold_sql (id {row.id}): give SQL prompts of dph prepare.")
+        pairs.append((row.messages, row.question["gold_sql"]))
     if len({gold for _, gold in pairs}) < 2:
         raise UserError(f"{data} has fewer than two different gold queries: the model needs a wrong answer too.")
     return pairs

@@ -9,7 +9,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import metadata_path
-from rl.data.split_command import settings_of
+from rl.data.split_command import parser, settings_of
 from tests.data.test_split import CORRECT, accs_of, ids, parts_of
 from tests.sample_files import N, math_row, write_parquet, write_samples
 
@@ -134,7 +134,7 @@ def test_the_folder_is_named_as_in_the_scripts(model, folder, monkeypatch):
     assert settings_of("llama_sql").launch.data.endswith(f"/data/sql/{folder}")
 
 
-def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
+def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, capsys):
     def samples(name: str, correct=CORRECT, of: Path = data, metadata: dict | None = None) -> Path:
         path = write_samples(tmp_path / f"{name}.jsonl", of, correct)
         content = json.loads(metadata_path(path).read_text()) | (metadata or {})
@@ -169,5 +169,9 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
         options = ["--data", data, "--out", tmp_path / "out", "--n", N, "--threshold", 3]
         assert sentence in run_program(PROGRAM, *options, "--samples", *arguments), arguments
     assert not (tmp_path / "out").exists()
+    for wrong in ("all", "0", "-1", "2.5"):
+        with pytest.raises(SystemExit):
+            parser().parse_args(["--threshold", wrong])
+        assert f"argument --threshold: '{wrong}' is not a whole number of at least 1\n" in capsys.readouterr().err
     of_four = run_program(PROGRAM, "--data", data, "--samples", good, "--n", N)
     assert "threshold assumes 8 samples per prompt, not 4: pass --threshold" in of_four

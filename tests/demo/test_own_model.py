@@ -1,5 +1,7 @@
 """A model for one's own questions: it is sure of every other one."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -21,7 +23,8 @@ def sql_row(id, gold):
     )
     truth = {"db_id": "library/library.sqlite", "gold_sql": gold, "cmp_method": "bird"}
     prompt = [{"role": "user", "content": message}]
-    return {"id": id, "prompt": prompt, "reward_model": {"style": "rule", "ground_truth": truth}}
+    reward_model = {"style": "rule", "ground_truth": truth}
+    return {"id": id, "data_source": "bird", "prompt": prompt, "reward_model": reward_model}
 
 
 def chances(folder) -> list[float]:
@@ -75,6 +78,11 @@ def test_what_it_cannot_learn_from_is_named(tmp_path):
         make_own_model(tmp_path / "none.parquet", tmp_path / "model", SftSettings())
     with pytest.raises(UserError, match=r"row without gold_sql \(id 3\)"):
         make_own_model(write_parquet(tmp_path / "math.parquet", math_row(3)), tmp_path / "model", SftSettings())
+    with pytest.raises(UserError, match="cannot be read as parquet"):
+        make_own_model(Path(__file__), tmp_path / "model", SftSettings())
+    with pytest.raises(UserError, match="has no column data_source, reward_model"):
+        bare = write_parquet(tmp_path / "bare.parquet", {"id": 1, "prompt": sql_row(0, "")["prompt"]})
+        make_own_model(bare, tmp_path / "model", SftSettings())
     same = write_parquet(tmp_path / "same.parquet", sql_row(0, GOLD[0]), sql_row(1, GOLD[0]))
     with pytest.raises(UserError, match="fewer than two different gold queries"):
         make_own_model(same, tmp_path / "model", SftSettings())

@@ -95,6 +95,7 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
     assert "num_instances = 0: Input should be greater than 0; change it or pass --workers N" in error(
         "--database-path", str(tmp_path), "--workers", "0"
     )
+    assert "ScorerServer.address = ''" in error("--database-path", str(tmp_path), "--address", "")
 
 
 def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:

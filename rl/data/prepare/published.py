@@ -125,7 +125,14 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
     try:
         if path.suffix == ".csv":
             with open(path, encoding="utf-8-sig", newline="") as table:
-                yield from tqdm(csv.DictReader(table), **bar)
+                reader = csv.DictReader(table)
+                for row in tqdm(reader, **bar):
+                    if None in row:  # such as a query whose commas end its field
+                        raise UserError(
+                            f"{path} line {reader.line_num} has more fields than the header: put a field that has a "
+                            "comma in double quotes."
+                        )
+                    yield row
             return
         with open(path, "rb") as file:
             # Some .json files on the Hugging Face Hub hold JSON lines, so that the first line is an object.

@@ -93,12 +93,13 @@ class RowWriter:
         self._examples: dict[str, str] = {}
         self._schema, self._inputs = schema, inputs
         self._ids: set[int] = set()
-        self._pending: list[dict[str, Any]] = []
+        self._pending: list[pa.RecordBatch] = []  # of one row each
         with self._writing("give another --output"):
             output.parent.mkdir(parents=True, exist_ok=True)
             if output.is_dir():
                 raise IsADirectoryError(21, "it is a folder")
-            self._bad_file = open(_aside(self.bad_list), "w", encoding="utf-8")  # noqa: SIM115 (closed in __exit__)
+            # Closed in __exit__. Half a surrogate pair becomes its escape, which is JSON.
+            self._bad_file = open(_aside(self.bad_list), "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
             self._parquet = pq.ParquetWriter(_aside(output), schema, compression="zstd")
 
     @property
@@ -109,17 +110,20 @@ class RowWriter:
         """Add a row.
 
         Raises:
-            BadRecord: its id is taken, or the scorer cannot read its ground truth; the row is not written.
+            BadRecord: its id is taken, it is no UTF-8, or the scorer cannot read its ground truth; it is not written.
             UserError: the disk is full.
         """
         if row["id"] in self._ids:
             raise BadRecord("an earlier record has its id")
         try:
             scorer_question(row["data_source"], row["reward_model"]["ground_truth"])
+            batch = pa.RecordBatch.from_pylist([row], self._schema)
         except UserError as error:
             raise BadRecord(str(error)) from error
+        except UnicodeEncodeError as error:  # JSON may escape one half of a surrogate pair
+            raise BadRecord("its text has half a surrogate pair, which UTF-8 cannot hold") from error
         self._ids.add(row["id"])
-        self._pending.append(row)
+        self._pending.append(batch)
         self.rows += 1
         if len(self._pending) == _ROW_GROUP:
             with self._writing():
@@ -197,7 +201,7 @@ class RowWriter:
 
     def _flush(self) -> None:
         if self._pending:
-            self._parquet.write_table(pa.Table.from_pylist(self._pending, self._schema))
+            self._parquet.write_table(pa.Table.from_batches(self._pending).combine_chunks())
             self._pending = []
 
     @contextmanager

@@ -60,7 +60,8 @@ class Databases:
 
     def missing(self, questions: Counter[str]) -> list[str]:
         """The databases without a file."""
-        return [db_id for db_id in questions if not (self._folder / self.file(db_id)).is_file()]
+        # os.path, because Path.is_file raises for a name that is too long.
+        return [db_id for db_id in questions if not os.path.isfile(self._folder / self.file(db_id))]
 
     def file(self, db_id: str) -> str:
         return self._benchmark.database.format(db_id=db_id)
@@ -169,6 +170,7 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
             "of all records."
         )
     changes: dict[int, dict[str, Any]] = {}
+    contradicted: dict[int, None] = {}  # an ordered set
     for position, found in enumerate(given):
         found = found if isinstance(found, Mapping) else {}
         sql = next((found[key] for key in (benchmark.query, *_CORRECTED_SQL) if found.get(key)), None)
@@ -184,7 +186,12 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
             texts["evidence"] = ""
         if whole:
             _check_same_database(file, position, found, records[position])
-        changes[position if whole else int(id)] = texts
+        key = position if whole else int(id)
+        if changes.setdefault(key, texts) != texts:
+            contradicted[key] = None
+        changes[key] = texts
+    if contradicted:
+        sys.stderr.write(f"{file} has different corrections of {named(contradicted)}: the last one counts.\n")
     corrected = list(records)
     unknown = dict(changes)
     for index, record in enumerate(records):
@@ -194,6 +201,8 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
             if values != record.values:
                 corrected[index] = replace(record, values=values, corrected=file)
             unknown.pop(number, None)
+    if not changes:
+        raise UserError(f"{file} holds no correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]} for each.")
     if len(unknown) == len(changes):
         raise UserError(f"{file} corrects no record of --input (first {first_of(unknown)}): give the list of its ids.")
     if unknown:
@@ -210,7 +219,7 @@ def _correction_id(found: Any) -> str:
 def _read_gold_lines(file: Path) -> list[dict[str, str]]:
     """The lines `SQL\tdb_id` of a benchmark's gold file."""
     try:
-        lines = file.read_text(encoding="utf-8").split("\n")
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file} cannot be read ({error}): give a file of gold queries.") from error
     parts = (line.rpartition("\t") for line in lines if line.strip())

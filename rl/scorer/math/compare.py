@@ -34,9 +34,13 @@ _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
     | {"¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
+    | {chr(ord("０") + digit): str(digit) for digit in range(10)}  # full-width
 )
-# Not 2e-1, which is less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent without sign.
+# Not 2e-1, which may be less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent without sign.
 _E_NOTATION = re.compile(r"(?<![\w.\\])(\d+\.\d*|\.\d+|1(?=e[-+])|\d+(?=e\d))e([-+]?\d+)(?![\w.])")
+# 2e-1 as a whole answer is 0.2, unless the other answer has Euler's number.
+_E_OR_EULER = re.compile(r"([-+]?\d+)e([-+]\d+)")
+_EULER = re.compile(r"(?<![A-Za-z])e(?![A-Za-z])")
 _NOTATION = (
     (re.compile(r"√\s*(\d+|\w)"), r"\\sqrt{\1}"),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
@@ -90,6 +94,7 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
 
     A known unit counts only if both answers have one. A percent sign may be missing where the number is 1 or more.
     """
+    gold, pred = _as_power_of_ten(gold, pred), _as_power_of_ten(pred, gold)
     bases = _BASE.search(gold), _BASE.search(pred)
     if bases[0] and bases[1] and bases[0][1] != bases[1][1]:
         return None
@@ -104,6 +109,12 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     ratio = other.size / unit.size
     return gold, rf"({pred}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+
+
+def _as_power_of_ten(answer: str, other: str) -> str:
+    r"""2 \times 10^{-1} for 2e-1, if the other answer has no e."""
+    found = _E_OR_EULER.fullmatch(answer)
+    return rf"{found[1]} \times 10^{{{int(found[2])}}}" if found and not _EULER.search(other) else answer
 
 
 def _without_percent(gold: str, pred: str) -> tuple[str, str] | None:

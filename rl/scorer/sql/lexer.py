@@ -32,7 +32,11 @@ _POSTGRESQL_CLOCK = _CLOCK | {
     *("GET_CURRENT_TIME", "GET_CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "STATEMENT_TIMESTAMP"),
     *("TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
 }
-_SQLITE = _Dialect.of(rf"{_QUOTED}|--[^\n]*|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)", _CLOCK | {'"NOW"'})
+_SQLITE = _Dialect.of(
+    rf"{_QUOTED}|--[^\n]*|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)", _CLOCK | {'"NOW"', "'SUBSEC'", "'SUBSECOND'"}
+)
+# SQLite's functions that mean 'now' if they get no argument; strftime does if it gets only its format.
+_SQLITE_TIMES = frozenset({"DATE", "TIME", "DATETIME", "JULIANDAY", "UNIXEPOCH"})
 # With $tag$text$tag$. `ambiguity` refuses further ways of quoting.
 _POSTGRESQL = _Dialect.of(
     rf"{_QUOTED}|--[^\n\r]*|(?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?:(?P=tag)|\Z)", _POSTGRESQL_CLOCK
@@ -70,8 +74,20 @@ def first_word(sql: str) -> str:
 
 
 def reads_clock(sql: str, engine: str = "sqlite") -> bool:
-    """Whether the result depends on the date: 'now', CURRENT_TIMESTAMP and similar words."""
-    return any(match[0].upper() in _DIALECTS[engine].clock for match in tokens(sql, engine))
+    """Whether the result depends on the date: 'now', CURRENT_TIMESTAMP and similar words, in SQLite also date()."""
+    dialect = _DIALECTS[engine]
+    three = two = one = ""  # the tokens before
+    for match in tokens(sql, engine):
+        token = match[0].upper()
+        if token in dialect.clock:
+            return True
+        if token == ")" and dialect is _SQLITE:
+            if one == "(" and two.strip('"`[]') in _SQLITE_TIMES:
+                return True
+            if two == "(" and three.strip('"`[]') == "STRFTIME":
+                return True
+        three, two, one = two, one, token
+    return False
 
 
 def ambiguity(sql: str) -> str | None:

@@ -114,6 +114,18 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
     assert not output.with_suffix(".bad.jsonl").exists(), "the list of an earlier run stays"
 
 
+def test_text_that_no_file_can_hold_costs_its_record_alone(prepare_bird, bird):
+    """Half a surrogate pair, which JSON may escape, and a name that is longer than a file's."""
+    cut, long = "a smile \ud83d", 300 * "x"
+    change(bird / "dev.json", lambda records: (records[0].update(question=cut), records[1].update(db_id=long)))
+    finished, output = prepare_bird()
+    assert finished.exit_code == 0, finished.err
+    assert pq.read_table(output)["id"].to_pylist() == [20_000_002]
+    surrogate, name = read_bad(output)
+    assert surrogate["about"] == cut and surrogate["reason"].startswith("its text has half a surrogate pair")
+    assert name["reason"].startswith("database xxx")
+
+
 def test_train_ids_are_positions_and_databases_may_lie_below_the_scorers(prepare, bird, monkeypatch):
     monkeypatch.chdir(bird)
     change(bird / "dev.json", lambda records: [record.pop("question_id") for record in records])
@@ -321,6 +333,17 @@ def test_corrections(prepare, bird):
         (bird / "fixes.json").write_text(json.dumps([wrong]))
         done = prepare(*of_bird("--corrections", "fixes.json"))
         assert done.exit_code == 2 and f"fixes.json {sentence}" in done.err
+    for table, sentence in (
+        ("question_id,corrected_sql\n1,SELECT name, id FROM customer\n", "line 2 has more fields than the header"),
+        ("1,SELECT 1\n", "holds no correction: give a question_id and a corrected_sql"),
+    ):
+        (bird / "fixes.csv").write_text(table)
+        done = prepare(*of_bird("--corrections", "fixes.csv"))
+        assert done.exit_code == 2 and f"fixes.csv {sentence}" in done.err
+    write_lines(bird / "twice.jsonl", [fixes[0], fixes[0], fixes[1], fixes[1] | {"corrected_sql": "SELECT 7"}])
+    done = prepare(*of_bird("--corrections", "twice.jsonl", "--output", "c.parquet"))
+    assert "twice.jsonl has different corrections of id 2: the last one counts.\n" in done.err
+    assert golds("c.parquet")[2] == "SELECT 7"
 
 
 def golds(path: str) -> list[str]:
@@ -351,7 +374,7 @@ def test_a_set_published_again_without_ids_corrects_by_position(prepare, bird):
     gold = (
         "SELECT COUNT(*) FROM customer\tshop\nSELECT 'a\tb' FROM customer\tshop\nSELECT max(grade) FROM pupil\tschool\n"
     )
-    (bird / "dev_gold.sql").write_text(gold)
+    (bird / "dev_gold.sql").write_text("\ufeff" + gold)
     assert prepare(*of_bird("--corrections", "dev_gold.sql", "--output", "c.parquet")).exit_code == 0
     assert golds("c.parquet")[1:] == ["SELECT 'a\tb' FROM customer", "SELECT max(grade) FROM pupil"]
     # As Spider published its corrected dev.json.

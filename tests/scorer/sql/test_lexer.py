@@ -47,10 +47,15 @@ READS_CLOCK = [
     "SELECT date('now')",
     'SELECT strftime("%Y", "Now")',
     "SELECT strftime('%Y', CURRENT_TIMESTAMP) - strftime('%Y', born) FROM player",
+    "SELECT date()",
+    'SELECT 1 - "JulianDay" /* now */ ( )',
+    "SELECT strftime('%Y') - strftime('%Y', born) FROM player",
+    "SELECT unixepoch('subsec')",
 ]
 READS_NO_CLOCK = [
     "SELECT a FROM t WHERE note = 'as of now' -- 'now'",
     "SELECT [current_date], date(joined) FROM t",
+    "SELECT date, count(), strftime('%Y', (born)) FROM t GROUP BY (date)",
 ]
 
 
