@@ -22,7 +22,7 @@ from verl.dph.checks.run import check
 from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_router
 from verl.dph.sampling.ray_cluster import join_running, on_head
-from verl.dph.training import advantages, tracking
+from verl.dph.training import advantages, batch_balance, tracking
 from verl.dph.training.run_record import RunRecord
 
 # A Ray actor class cannot be subclassed; the class that it wraps can.
@@ -40,6 +40,7 @@ class TaskRunner(_TaskRunnerV1):
         tracking.set_environment(config)
         check_running_ray(config)
         advantages.replace_grpo_passk()
+        batch_balance.balance_numbers()
         if config.trainer.device == "cpu":
             use_in_process_router()
         # Under verl's names, because verl compares the mode with "sync" in many places.
