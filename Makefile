@@ -48,7 +48,7 @@ VENV_DOCS ?= .venv-docs
 BIN_DOCS := $(abspath $(VENV_DOCS))/bin
 STAMP_DOCS := $(VENV_DOCS)/.installed
 
-.PHONY: install demo gpu study test test-all test-trl test-gpu gpu-kit install-vllm test-vllm test-trainers install-gpu lock lint format docs clean-demo
+.PHONY: install demo gpu study test test-all test-trl install-programs test-gpu gpu-kit install-vllm test-vllm test-trainers install-gpu lock lint format docs clean-demo
 
 install: $(STAMP)
 
@@ -86,12 +86,14 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2
 test: install
 	PATH="$(BIN):$$PATH" $(PYTEST) -m "not slow"
 
-# tests/browser opens the report in Debian's Chromium, tests/scorer uses its PostgreSQL. Both are installed if missing.
-test-all: install
-	bash tests/browser/install_chromium.sh
-	bash tests/scorer/install_postgresql.sh
+test-all: install install-programs
 	PATH="$(BIN):$$PATH" $(PYTEST)
 	$(MAKE) test-trl
+
+# tests/browser opens the report in Debian's Chromium, tests/scorer uses its PostgreSQL. Both are installed if missing.
+install-programs:
+	bash tests/browser/install_chromium.sh
+	bash tests/scorer/install_postgresql.sh
 
 # Two steps of TRL's trainer with our rewards.
 test-trl: $(FOLDER_TRL)/.installed

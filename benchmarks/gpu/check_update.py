@@ -18,12 +18,13 @@ UPDATES = 3
 # The relative tolerance of any metric in fp32, because sums are taken in another order.
 TOLERANCE = 2e-3
 ROWS = ["--rows=16", "--prompt=24", "--response=40", "--top-k=16", "--micro-batch-tokens=512"]
+SMALL = ["--rows=8", "--prompt=8", "--response=8", "--micro-batch-tokens=64"]
 # Without flash attention, packed rows would need a mask of all pairs, which this check does not compare.
 PADDED = "actor_rollout_ref.model.use_remove_padding=False"
 PRECISION = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype="
 
 
-def update(model: Path, report: Path, dtype: str) -> None:
+def update(model: Path, report: Path, dtype: str, small: bool) -> None:
     """Write {variant: [metrics of each update]}; make the model if it is missing."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
@@ -34,7 +35,7 @@ def update(model: Path, report: Path, dtype: str) -> None:
 
     if not (model / "config.json").exists():
         actor_update.make_model(str(model), "tiny")
-    options = actor_update.parse([*ROWS, PADDED, f"{PRECISION}{dtype}"])
+    options = actor_update.parse([*ROWS, *(SMALL if small else []), PADDED, f"{PRECISION}{dtype}"])
     found = {}
     for variant, step in actor_update.updates_of(options.variants, str(model), options).items():
         metrics = [tu.get(step(), "metrics") for _ in range(UPDATES)]
@@ -100,11 +101,12 @@ def main() -> None:
     one.add_argument("model", type=Path, help="folder of the tiny model, which is made if missing")
     one.add_argument("report", type=Path)
     one.add_argument("dtype", choices=("fp32", "bf16"))
+    one.add_argument("--small", action="store_true", help="sizes for a CPU")
     all_of = commands.add_parser("compare", help="the CPU's report, one in fp32 that must agree with it, and others")
     all_of.add_argument("reports", type=Path, nargs="+")
     options = parser.parse_args()
     if options.command == "update":
-        update(options.model, options.report, options.dtype)
+        update(options.model, options.report, options.dtype, options.small)
     else:
         compare(*options.reports)
 

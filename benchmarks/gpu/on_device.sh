@@ -61,7 +61,7 @@ install_kit() {
 benchmark() {
   local name=$1 seconds=$2 small=()
   shift 2
-  [[ -z $SMALL ]] || small=(--shape tiny --rows 8 --prompt 8 --response 24 --micro-batch-tokens 512 --rounds 1 --variants 'plain,topk')
+  [[ -z $SMALL ]] || small=(--shape tiny --rows 8 --prompt 8 --response 24 --micro-batch-tokens 512 --rounds 1 --variants topk)
   step "$name" "$seconds" "$PYTHON" "$PROJECT/benchmarks/actor_update.py" --json "$OUT/$name.json" --shape 1b \
     --rows 32 --prompt 512 --response 512 --micro-batch-tokens 16384 --rounds 4 "$@" "${small[@]}"
 }
@@ -70,14 +70,14 @@ first() {
   [[ -n $SMALL ]] || step gpu 20 nvidia-smi
   step versions 60 "$PYTHON" "$CHECKS/versions.py"
   # The CPU computes its results while the GPU works.
-  VERL_PLATFORM=cpu CUDA_VISIBLE_DEVICES='' OMP_NUM_THREADS=4 timeout 250 \
-    "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_cpu.json" fp32 >"$WORK/update_cpu.log" 2>&1 &
+  VERL_PLATFORM=cpu CUDA_VISIBLE_DEVICES='' OMP_NUM_THREADS=4 timeout 250 "$PYTHON" "$CHECKS/check_update.py" \
+    update "$WORK/tiny" "$OUT/update_cpu.json" fp32 ${SMALL:+"$SMALL"} >"$WORK/update_cpu.log" 2>&1 &
   local on_cpu=$!
   [[ -n $SMALL ]] || step tests 150 "$PYTHON" -m pytest -q -p no:cacheprovider -m gpu "$PROJECT/tests/divergence" "$PROJECT/tests/hf_rollout"
   step check_cuda 150 "$PYTHON" "$CHECKS/check_cuda.py" "$OUT/check_cuda.json" ${SMALL:+"$SMALL"}
   wait "$on_cpu" || cat "$WORK/update_cpu.log"
-  step update_fp32 90 "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_fp32.json" fp32
-  step update_bf16 90 "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_bf16.json" bf16
+  step update_fp32 90 "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_fp32.json" fp32 ${SMALL:+"$SMALL"}
+  step update_bf16 90 "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_bf16.json" bf16 ${SMALL:+"$SMALL"}
   step compare 30 "$PYTHON" "$CHECKS/check_update.py" compare "$OUT"/update_{cpu,fp32,bf16}.json
   benchmark actor_update_1b 240
   step bf16_noise 90 "$PYTHON" "$PROJECT/benchmarks/bf16_noise.py" --json "$OUT/bf16_noise.json" \

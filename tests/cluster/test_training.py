@@ -19,7 +19,7 @@ from tests.cluster.conftest import address, write_scorer_config
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 # The test sees the second step, and kills a node while the others run.
-STEPS = 8
+STEPS = 6
 
 
 @pytest.fixture(scope="module")

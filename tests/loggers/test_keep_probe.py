@@ -1,12 +1,10 @@
 """The keep-rate probe in the real trainer: what it reports, and that training goes on as without it."""
 
-import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 from transformers import AutoTokenizer
 
 from rl.common.errors import UserError
-from tests.loggers.conftest import PROBE, Run
 from tests.tiny_run import assert_same
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.keep_probe import KeepProbe
@@ -14,38 +12,15 @@ from verl.dph.training.keep_probe import KeepProbe
 pytestmark = pytest.mark.timeout(600)
 
 
-def check_rates(run):
-    """The rates of a policy whose answers are known."""
-    for step in (0, 1, 2):
-        rates = {name: run.metrics[step][f"dph/{name}"] for name in ("keep_rate", "newly_solved", "keep_prompts")}
-        assert rates == {"keep_rate": 3 / 4, "newly_solved": 2 / 4, "keep_prompts": 4}
-
-
 @pytest.mark.slow
 def test_training_is_the_same_with_and_without_the_probe(probed, plain):
-    check_rates(probed)
+    """The rates are of a policy whose answers are known; tests/trainer_modes has them in asynchronous trainers."""
+    for step in (0, 1, 2):
+        rates = {name: probed.metrics[step][f"dph/{name}"] for name in ("keep_rate", "newly_solved", "keep_prompts")}
+        assert rates == {"keep_rate": 3 / 4, "newly_solved": 2 / 4, "keep_prompts": 4}
     assert "dph/keep_rate" not in plain.metrics[1]
     assert any(0 < plain.metrics[step]["critic/score/mean"] < 1 for step in (1, 2))  # draws of an undecided policy
     assert_same(plain.metrics, probed.metrics)
-
-
-@pytest.mark.slow
-def test_the_rates_in_an_asynchronous_trainer(task):
-    """Also, verl samples each validation row as often as its column __rollout_n__ says, and no rollout is missing.
-
-    tests/trainer_modes/test_async_trainers.py has the rates in separate_async.
-    """
-    validation = pd.read_parquet(task / "train_correct.parquet")
-    validation["__rollout_n__"] = [1, 3, *[2] * (len(validation) - 2)]
-    validation.to_parquet(task / "as_often.parquet")
-    settings = {"trainer.v1.trainer_mode": "colocate_async", "trainer.logger": "[console,file]"}
-    settings |= {"data.val_files": task / "as_often.parquet"}
-    run = Run(task, "colocate_async", PROBE | settings)
-    check_rates(run)
-    for step in (0, 1, 2):
-        assert run.metrics[step]["dph/failed_validation_rollouts"] == 0
-    for step in (1, 2):
-        assert run.metrics[step]["dph/failed_rollouts"] == 0 and run.metrics[step]["dph/rows"] == 4
 
 
 @pytest.fixture(scope="module")

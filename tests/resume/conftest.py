@@ -25,8 +25,8 @@ ANSWERS = [
 SPECIAL = ["<pad>", "<eos>", "<unk>", "<user>", "<answer>"]
 WORDS = [f"w{i}" for i in range(24)]
 CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
-PROMPTS, STORED, VALIDATED = 14, 10, 6  # 14 prompts are three steps of 4 and two that wait for the next epoch
-STOP, TOTAL = 4, 8  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
+PROMPTS, STORED, VALIDATED = 10, 10, 6  # 10 prompts are two steps of 4 and two that wait for the next epoch
+STOP, TOTAL = 3, 6  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = {
     "VERBOSE": "1",
     "DEVICE": "cpu",
@@ -50,7 +50,7 @@ SETTINGS = {
 }
 OVERRIDES = (
     "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-    "actor_rollout_ref.actor.optim.lr_warmup_steps=6",
+    "actor_rollout_ref.actor.optim.lr_warmup_steps=5",
     "actor_rollout_ref.actor.clip_ratio_high=0.2",  # which the scripts choose differently
 )
 TIME_LIMIT_S = 280

@@ -1,4 +1,4 @@
-"""The same bits after a stop: 8 steps at once equal 4, a new process from the checkpoint, and 4 more."""
+"""The same bits after a stop: 6 steps at once equal 3, a new process from the checkpoint, and 3 more."""
 
 import json
 
@@ -8,7 +8,7 @@ import torch
 import torch.distributed.tensor  # makes sharded tensors known to torch.load
 from safetensors.torch import load_file
 
-from tests.resume.conftest import STOP, TOTAL
+from tests.resume.conftest import PROMPTS, STOP, TOTAL
 from tests.tiny_run import assert_same
 
 pytestmark = pytest.mark.timeout(900)
@@ -32,7 +32,7 @@ def same(left, right) -> bool:
 def test_every_metric_of_every_step_is_the_same(task):
     at_once, resumed = task.metrics("at_once"), task.metrics("resumed")
     assert list(at_once) == list(resumed) == list(range(1, TOTAL + 1))
-    assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 4  # so there are gradients
+    assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 3  # so there are gradients
     assert [metrics.keys() for metrics in at_once.values()] == [metrics.keys() for metrics in resumed.values()]
     assert_same(at_once, resumed)
 
@@ -73,7 +73,7 @@ def test_the_record_equals_an_uninterrupted_runs(task):
     of_steps = task.metrics("resumed")
     assert resumed["metric"] == metric
     assert resumed["validations"] == {str(step): of_steps[step][metric] for step in (STOP, TOTAL)}
-    assert (resumed["step"], resumed["total_steps"], resumed["steps_per_epoch"]) == (TOTAL, TOTAL, 3)
+    assert (resumed["step"], resumed["total_steps"], resumed["steps_per_epoch"]) == (TOTAL, TOTAL, PROMPTS // 4)
     assert resumed["checkpoints"] == [STOP, TOTAL]
     best = max((STOP, TOTAL), key=lambda step: of_steps[step][metric])
     assert (task.runs / "resumed" / "best_checkpointed_iteration.txt").read_text() == str(best)
@@ -81,15 +81,15 @@ def test_the_record_equals_an_uninterrupted_runs(task):
 
 def test_a_finished_run_ends_with_its_summary_and_starts_nothing(task):
     said = task.train("js_kl", "resumed", "0.2", steps=TOTAL)
-    assert "This run is finished: " in said and "\nresumed: step 8 of 8, " in said and "Ray" not in said
-    assert f"Checkpoint: {task.runs}/resumed/global_step_8, best: " in said
+    assert "This run is finished: " in said and f"\nresumed: step {TOTAL} of {TOTAL}, " in said and "Ray" not in said
+    assert f"Checkpoint: {task.runs}/resumed/global_step_{TOTAL}, best: " in said
     assert "python -m verl.dph.evaluate device=cpu" in said
 
 
 def test_another_method_of_the_same_name_is_rejected(task):
     ended = task.start("forward_kl", "resumed", "0.05", steps=2 * TOTAL)
     assert ended.returncode == 2
-    assert "global_step_8 was trained with other settings" in ended.stdout
+    assert f"global_step_{TOTAL} was trained with other settings" in ended.stdout
     for change in ("sft_loss_coeff was 0.2 and is 0.05", "sft_loss_mode was js_low_var and is forward"):
         assert f"actor_rollout_ref.actor.{change}" in ended.stdout
     assert ended.stdout.count(" was ") == 3  # nothing else differs

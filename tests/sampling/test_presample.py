@@ -38,8 +38,9 @@ def on_the_cpu(monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
 
 
-@pytest.fixture
-def overrides(model_folder, train_parquet, scorer_server, tmp_path):
+@pytest.fixture(scope="module")
+def settings(model_folder, train_parquet, scorer_server):
+    """All but the output."""
     return {
         "device": "cpu",
         "presample.n": N,
@@ -47,9 +48,24 @@ def overrides(model_folder, train_parquet, scorer_server, tmp_path):
         "data.train_files": train_parquet,
         "data.max_prompt_length": 16,
         "data.max_response_length": 4,
-        "presample.output": tmp_path / "samples" / "0.jsonl",
         SCORER: scorer_server,
     }
+
+
+@pytest.fixture
+def overrides(settings, tmp_path):
+    return settings | {"presample.output": tmp_path / "samples" / "0.jsonl"}
+
+
+@pytest.fixture(scope="module")
+def drawn(settings, tmp_path_factory) -> Path:
+    """All samples, drawn in this process on one replica."""
+    overrides = settings | {"presample.output": tmp_path_factory.mktemp("drawn") / "0.jsonl"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VERL_PLATFORM", "cpu")
+        config = compose(overrides)
+        assert asyncio.run(job.draw(prepared(overrides), lambda: rollout_client(config))).samples == 6 * N
+    return overrides["presample.output"]
 
 
 def words(overrides: dict) -> list[str]:
@@ -116,11 +132,9 @@ def rescored(overrides: dict, make_row, write_parquet, **changes):
 
 
 def test_samples_are_drawn_scored_and_described(
-    overrides, model_folder, train_parquet, tokenizer, make_row, write_parquet
+    overrides, drawn, model_folder, train_parquet, tokenizer, make_row, write_parquet
 ):
-    config, path = compose(overrides), overrides["presample.output"]
-    drawn = asyncio.run(job.draw(prepared(overrides), lambda: rollout_client(config)))
-    assert drawn.samples == 6 * N
+    path = overrides["presample.output"] = drawn
     records = sorted_records(path)
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
     assert len({tuple(r.response_ids) for r in records}) > 3
@@ -174,14 +188,10 @@ def test_samples_of_other_prompts_are_not_continued(overrides, change):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_the_program_stopped_and_resumed(replicas, overrides, tmp_path, holding_scorer):
-    """Stopped while responses wait for their score and continued, it ends as a run in another process did."""
+def test_the_program_stopped_and_resumed(replicas, overrides, drawn, tmp_path, holding_scorer):
+    """Stopped while responses wait for their score and continued, it ends as a run on one replica elsewhere did."""
     overrides["trainer.n_gpus_per_node"] = replicas  # two of them are in Ray
-    whole = tmp_path / "whole.jsonl"
-    config = compose(overrides)
-    asyncio.run(job.draw(prepared(overrides, whole), lambda: rollout_client(config)))
-    records = sorted_records(whole)
-
+    records = sorted_records(drawn)
     path = overrides["presample.output"]
     with holding_scorer(2) as scorer:  # the preflight's request, and one of scores
         answered = stop_while_the_scorer_holds(overrides | {SCORER: scorer.address, MAX_IN_FLIGHT: 4}, scorer)
@@ -197,7 +207,7 @@ def test_the_program_stopped_and_resumed(replicas, overrides, tmp_path, holding_
     assert f"now: {6 * N - answered} samples" in done.stdout
     assert f"in all: {6 * N} samples, {summary.response_tokens} response tokens" in done.stdout
     assert_equal_but_for_rounding(sorted_records(path), records)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["samples", "whole.jsonl", "whole.meta.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["samples"]
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["0.jsonl", "0.log", "0.meta.json"]
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 
+import pandas as pd
 import pytest
 import torch
 
@@ -92,6 +93,20 @@ def check_rollouts_hold(training, name, step):
     assert differences, "the policy answers as it did before training: this shows nothing"
 
 
+def probe_of(training):
+    """Settings of a keep-rate probe on prompts whose answers are all right or all wrong."""
+    probe = {"trainer__keep_probe__prompts": 4, "trainer__keep_probe__n": 2}
+    for files, judged in ("solved_files", {0: 1.0, 1: 1.0, 2: 0.0, 3: 1.0}), ("unsolved_files", {20: 1.0, 21: 0.0}):
+        probe[f"trainer__keep_probe__{files}"] = training.folder / f"{files}.parquet"
+        save_judged_prompts(training.folder / f"{files}.parquet", judged)
+    return probe
+
+
+def check_rates(metrics):
+    rates = {name: metrics[f"dph/{name}"] for name in ("keep_rate", "newly_solved", "keep_prompts")}
+    assert rates == {"keep_rate": 3 / 4, "newly_solved": 1 / 2, "keep_prompts": 4}
+
+
 def prompts_trained(training, name, steps):
     return [answer["input"] for step in steps for answer in training.dumped(name, "rollouts", step)]
 
@@ -100,11 +115,17 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
     name, stopped, total = "colocate", 3, 5
     prompts = training.folder / "colocate.parquet"
     save_judged_prompts(prompts, {id: 1.0 if id < 5 else None for id in range(PROMPTS)})
+    validation = pd.read_parquet(training.validation)
+    validation["__rollout_n__"] = as_often = [1, 2, 1, 1]  # how often verl samples each row
+    validation.to_parquet(training.folder / "as_often.parquet")
+    files = {"data__train_files": prompts, "data__val_files": training.folder / "as_often.parquet"}
     for steps in (stopped, total):
-        changes = {"data__train_files": prompts, "trainer__total_training_steps": steps}
-        settings = COLOCATE | W_REINFORCE | CAP | changes
+        settings = COLOCATE | W_REINFORCE | CAP | probe_of(training) | files | {"trainer__total_training_steps": steps}
         metrics = training.train(name, **settings, trainer__save_freq=steps, trainer__test_freq=steps)
         check_rollouts_hold(training, name, steps)
+        check_rates(metrics[steps])
+        assert len(training.dumped(name, "validation", steps)) == sum(as_often)
+        assert metrics[steps]["dph/failed_validation_rollouts"] == 0
     check_rehearsal(metrics, total)
     check_capped(training, name, metrics)
     # 20 of the 24 prompts are trained, so at least one of the 5 whose answers are always right.
@@ -135,11 +156,7 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
 def test_separate_async(training, request, rollouts):
     name, total = request.node.callspec.id.replace(" ", "_").replace("'", ""), 4
     length = {f"trainer__{key}": total for key in ("total_training_steps", "save_freq", "test_freq")}
-    probe = {"trainer__keep_probe__prompts": 4, "trainer__keep_probe__n": 2}
-    for files, judged in ("solved_files", {0: 1.0, 1: 1.0, 2: 0.0, 3: 1.0}), ("unsolved_files", {20: 1.0, 21: 0.0}):
-        probe[f"trainer__keep_probe__{files}"] = training.folder / f"{files}.parquet"
-        save_judged_prompts(training.folder / f"{files}.parquet", judged)
-    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **CAP, **probe, **rollouts, **length)
+    steps = training.train(name, **SEPARATE, **PKPO, **KL_COV, **CAP, **probe_of(training), **rollouts, **length)
     check_rehearsal(steps, total)
     check_advantages(steps, {2.0, 0.0})
     check_capped(training, name, steps)
@@ -147,8 +164,7 @@ def test_separate_async(training, request, rollouts):
     assert steps[1][STALENESS] == 0 and steps[1]["training/rollout_probs_diff_max"] < 1e-5
     assert max(metrics[STALENESS] for metrics in steps.values()) > 0
     check_rollouts_hold(training, name, total)
-    rates = {name: steps[total][f"dph/{name}"] for name in ("keep_rate", "newly_solved", "keep_prompts")}
-    assert rates == {"keep_rate": 3 / 4, "newly_solved": 1 / 2, "keep_prompts": 4}
+    check_rates(steps[total])
     trained = prompts_trained(training, name, range(1, total + 1))
     assert len(trained) == 32 and len(set(trained)) == 16
 
@@ -156,7 +172,7 @@ def test_separate_async(training, request, rollouts):
 def test_rewards_that_cannot_be_had_end_an_asynchronous_run(training):
     reward = training.folder / "no_reward.py"
     reward.write_text("def compute_score(*args, **kwargs):\n    raise ConnectionError('the scorer is down')\n")
-    settings = COLOCATE | {"reward__custom_reward_function__path": reward, "trainer__total_training_steps": 2}
-    result = training.start("failing", **settings)
+    settings = COLOCATE | {"reward__custom_reward_function__path": reward, "data__max_response_length": 50}
+    result = training.start("failing", **settings, trainer__total_training_steps=2)
     assert result.returncode != 0
     assert re.search(r"\d+ of 8 rollouts failed in step 1", result.stdout)

@@ -20,7 +20,7 @@ MINI_BATCHES, EPOCHS, STEPS = 2, 2, 2
 # A quarter of all answers is right: most groups of 2 have the same reward twice, and dynamic sampling drops them.
 REWARD = """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    return {"score": float(len(solution_str.split()) % 4 == 0)}
+    return {"score": float(sum(map(ord, solution_str)) % 4 == 0)}
 """
 
 # About half of the answers of 50 words are right, whatever the policy of a few steps. Each is recorded with its prompt.
@@ -43,6 +43,7 @@ def test_critic_dynamic_sampling_two_epochs_and_shuffling(training):
     steps = training.train(
         name,
         reward__custom_reward_function__path=reward,
+        data__max_response_length=50,
         algorithm__adv_estimator="gae",
         algorithm__filter_groups__enable=True,
         critic__model__path=training.model,
