@@ -1,10 +1,14 @@
 """Syntax trees of SQL (sqlglot, SQLite dialect): the canonical text of a query, and its structural style."""
 
+import logging
 from contextlib import suppress
 from functools import lru_cache, reduce
 
 from sqlglot import errors, exp, parse
 from sqlglot.optimizer.simplify import simplify
+
+# It warns about every statement that it does not analyse, such as SHOW.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 DIALECT = "sqlite"
 

@@ -61,7 +61,7 @@ class _Section(BaseModel):
 class ServerSettings(_Section):
     """Section ScorerServer."""
 
-    # An empty one, such as that of an unset variable, would be all addresses.
+    # An empty one (of an unset variable) would mean all addresses.
     address: str = Field(default="127.0.0.1", min_length=1)
     """Where the server listens. Any address but the loopback opens it to the network: it has no authentication."""
     port: int = Field(default=5001, ge=0, le=65535)

@@ -110,7 +110,7 @@ class RowWriter:
         """Add a row.
 
         Raises:
-            BadRecord: its id is taken, it is no UTF-8, or the scorer cannot read its ground truth; it is not written.
+            BadRecord: its id is taken, it cannot be UTF-8, or the scorer cannot read its ground truth.
             UserError: the disk is full.
         """
         if row["id"] in self._ids:
