@@ -66,8 +66,8 @@ class Size:
 
 FULL = Size()
 SMALL = Size(
-    TaskSettings(train=24, eval=6, sft=1500),
-    SftSettings(steps=200),
+    TaskSettings(train=40, eval=6, sft=3000),
+    SftSettings(steps=300),
     samples=4,
     threshold=1,
     pef_rows=4,
