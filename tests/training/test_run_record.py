@@ -27,7 +27,8 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
     changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
     changes |= {"data.val_files": [run.data], SCORER: "http://127.0.0.1:9"}  # nobody is asked
-    changes |= {f"actor_rollout_ref.rollout.val_kwargs.{name}": value for name, value in SAMPLED.items()}
+    validation = SAMPLED | {"do_sample": True}
+    changes |= {f"actor_rollout_ref.rollout.val_kwargs.{name}": value for name, value in validation.items()}
     config = run.config(changes)
     capsys.readouterr()
     main.main(config)
@@ -119,13 +120,24 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
     assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
 
 
+def next_evaluation(run, config):
+    command = RunRecord(run.folder)._next_command(config, run.folder)
+    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+        return compose("evaluate", shlex.split(command)[3:])
+
+
+@pytest.mark.parametrize("greedy", [{"do_sample": True, "temperature": 0}, {"do_sample": False, "temperature": 0.6}])
+def test_the_next_command_samples_also_after_greedy_validation(run, greedy):
+    """Greedy responses would all be the same one."""
+    config = run.config({f"actor_rollout_ref.rollout.val_kwargs.{name}": value for name, value in greedy.items()})
+    assert next_evaluation(run, config).actor_rollout_ref.rollout.temperature == 1
+
+
 def test_the_next_command_makes_the_prompts_of_the_run(run):
     template = "{{ messages[0]['content'] }}\\n<answer>\n{% if \"a, b = $c\" %}'\\'{% endif %}"
     config = run.config({"+data.apply_chat_template_kwargs.enable_thinking": False})
     config.actor_rollout_ref.model.custom_chat_template = template
-    command = RunRecord(run.folder)._next_command(config, run.folder)
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        composed = compose("evaluate", shlex.split(command)[3:])
+    composed = next_evaluation(run, config)
     assert composed.data.apply_chat_template_kwargs == {"enable_thinking": False}
     assert composed.actor_rollout_ref.model.custom_chat_template == template
 

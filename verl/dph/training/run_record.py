@@ -8,6 +8,7 @@ import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 
 from rl.checks.files import files_of
@@ -159,7 +160,7 @@ class RunRecord:
         return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
 
     def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
-        """The command that samples as validation does, on the run's validation files, or on FILE if it has none."""
+        """The command that evaluates on the validation files (FILE if there are none), sampling as validation did."""
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
         # Without validation files checks/run.py sets val_files to train_files.
         own = files_of(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
@@ -172,16 +173,12 @@ class RunRecord:
             f"data.max_prompt_length={data.max_prompt_length}",
             f"data.max_response_length={data.max_response_length}",
         ]
-        sampled, rollout = config.actor_rollout_ref.rollout.val_kwargs, "actor_rollout_ref.rollout"
-        words += [f"{rollout}.{name}={sampled[name]}" for name in ("temperature", "top_p", "top_k")]
+        validation, rollout = config.actor_rollout_ref.rollout.val_kwargs, "actor_rollout_ref.rollout"
+        if validation.do_sample and validation.temperature > 0:  # else it is greedy, and the evaluation also samples
+            words += [f"{rollout}.{name}={validation[name]}" for name in ("temperature", "top_p", "top_k")]
         template = data.get("apply_chat_template_kwargs") or {}
         words += [f"+data.apply_chat_template_kwargs.{name}={value}" for name, value in template.items()]
         if custom := config.actor_rollout_ref.model.custom_chat_template:
-            words.append(f"actor_rollout_ref.model.custom_chat_template={quoted(custom)}")
+            value = QuotedString(custom, Quote.single).with_quotes()
+            words.append(f"actor_rollout_ref.model.custom_chat_template={value}")
         return shlex.join(words)
-
-
-def quoted(text: str) -> str:
-    """A text as the value of a Hydra override."""
-    backslashes = re.compile(r"(\\+)(?='|$)")  # Hydra reads them twice there
-    return "'" + backslashes.sub(r"\1\1", text).replace("'", r"\'") + "'"
