@@ -152,7 +152,7 @@ class Pipeline:
         return self.out / "stages" / f"{stage.name}.json"
 
     def _mark(self, stage: Stage) -> dict | None:
-        """The stage's mark; None if there is none, it has another hash, or it read other outputs than there are now.
+        """The stage's mark. None if there is no mark, or if its hash differs or the outputs that it read were replaced.
 
         Raises:
             UserError: the file is not a mark.

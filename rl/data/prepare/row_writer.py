@@ -93,7 +93,7 @@ class RowWriter:
         self._examples: dict[str, str] = {}
         self._schema, self._inputs = schema, inputs
         self._ids: set[int] = set()
-        self._pending: list[pa.RecordBatch] = []  # of one row each
+        self._pending: list[dict[str, Any]] = []
         with self._writing("give another --output"):
             output.parent.mkdir(parents=True, exist_ok=True)
             if output.is_dir():
@@ -117,13 +117,13 @@ class RowWriter:
             raise BadRecord("an earlier record has its id")
         try:
             scorer_question(row["data_source"], row["reward_model"]["ground_truth"])
-            batch = pa.RecordBatch.from_pylist([row], self._schema)
+            json.dumps(row, ensure_ascii=False).encode()
         except UserError as error:
             raise BadRecord(str(error)) from error
         except UnicodeEncodeError as error:  # JSON may escape one half of a surrogate pair
             raise BadRecord("its text has half a surrogate pair, which UTF-8 cannot hold") from error
         self._ids.add(row["id"])
-        self._pending.append(batch)
+        self._pending.append(row)
         self.rows += 1
         if len(self._pending) == _ROW_GROUP:
             with self._writing():
@@ -201,7 +201,7 @@ class RowWriter:
 
     def _flush(self) -> None:
         if self._pending:
-            self._parquet.write_table(pa.Table.from_batches(self._pending).combine_chunks())
+            self._parquet.write_table(pa.Table.from_pylist(self._pending, self._schema))
             self._pending = []
 
     @contextmanager

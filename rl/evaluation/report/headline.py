@@ -277,7 +277,7 @@ def style_sentence(comparison: Comparison, looks: dict[str, Look]) -> str:
         return ""
     ordered = sorted(accuracy, key=lambda style: -accuracy[style][0])
     best, worst = ordered[0], ordered[-1]
-    is_best = accuracy[best][0] > accuracy[ordered[1]][0]
+    no_tie = accuracy[best][0] > accuracy[ordered[1]][0]
     text = (
         f"The base is right in {100 * accuracy[best][0]:.0f} % of its {best} samples and in "
         f"{100 * accuracy[worst][0]:.0f} % of its {worst} samples."
@@ -286,5 +286,5 @@ def style_sentence(comparison: Comparison, looks: dict[str, Look]) -> str:
         shares = comparison.summaries[name][split]["style_share"]
         largest = max(shares, key=shares.__getitem__)
         text += f" {looks[name].label} answers in {largest} {100 * shares[largest]:.0f} % of the time"
-        text += ", the style that the base is right in most often." if is_best and largest == best else "."
+        text += ", the style that the base is right in most often." if no_tie and largest == best else "."
     return text

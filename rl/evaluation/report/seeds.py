@@ -165,25 +165,23 @@ def seeds_page(
     """
     over = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."
     of_split = split.replace("_", " ")
-    parts = [f"{over if len(seeds) > 1 else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
+    several = len(seeds) > 1
+    parts = [f"{over if several else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
     parts += [f"{sentence}\n" for sentence in sentences]
     if found.primary:
-        tests = "p of paired t-tests, corrected by Holm over all of them"
-        tests = tests if len(seeds) > 1 else "one seed cannot test them"
-        parts += [f"Primary comparisons, named before the runs; {tests}:\n", _differences(found.primary, labels)]
+        how = "p of paired t-tests, corrected by Holm over all of them" if several else "one seed cannot test them"
+        parts += [f"Primary comparisons, named before the runs; {how}:\n", _differences(found.primary, labels)]
     of_groups = [column for column in next(iter(found.methods.values())) if column not in found.columns]
     parts.append(markdown(_values(found, labels, found.columns)))
     if of_groups:
         parts += [f"Groups of the questions, {of_split}:\n", markdown(_values(found, labels, of_groups))]
     if found.differences:
-        tests = "seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair"
-        parts.append(f"Differences, {tests if len(seeds) > 1 else 'which one seed cannot test'}:\n")
-        sides = [
-            f"- {side} with p at most {SIGNIFICANT}: {_significant(found.differences, labels, side)}.\n"
-            for side in SIDES
-            if len(seeds) > 1
-        ]
-        parts += [*(["".join(sides)] if sides else []), _differences(found.differences, labels)]
+        how = "seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair"
+        parts.append(f"Differences, {how if several else 'which one seed cannot test'}:\n")
+        if several:
+            significant = {side: _significant(found.differences, labels, side) for side in SIDES}
+            parts.append("".join(f"- {side} with p at most {SIGNIFICANT}: {w}.\n" for side, w in significant.items()))
+        parts.append(_differences(found.differences, labels))
     return "\n".join(parts)
 
 

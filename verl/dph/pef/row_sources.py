@@ -78,11 +78,11 @@ def check_given_rows(config: DictConfig) -> None:
     """
     data, path = config.data, Path(config.data.sft_pt).expanduser()
     if path.exists():
-        store, source = Store.load(str(path)), source_of(data)
+        store, source, origin = Store.load(str(path)), source_of(data), origin_of(config)
         check_source(store, path, source)
-        store.check_origin(path, origin_of(config), REPLACE)
+        store.check_origin(path, origin, REPLACE)
         if not source:
-            _check_drawn(store, path, origin_of(config))
+            _check_drawn(store, path, origin)
     elif data.sft_responses:
         tokenizer, prompts = tokenized_prompts(config, _prompt_files(data))
         dropped = Counter[str]()
