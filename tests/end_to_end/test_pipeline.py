@@ -115,7 +115,8 @@ def test_training_rehearses_in_every_step_and_resumes(trained, stored_in_bf16):
     steps = steps_of(trained.runs / "js")
     # SIGTERM may come between the console's line of step 2 and the file's, and the scorer may die a step later.
     assert trained.resumed_from >= 2 and steps[0][0] == 1
-    assert {trained.resumed_from + 1, trained.resumed_from + 2} <= {step for step, _ in steps}
+    resumed = [step for step, _ in steps if step > trained.resumed_from]
+    assert len(resumed) in (2, 3) and resumed == [trained.resumed_from + 1 + number for number in range(len(resumed))]
     rows = len(Store.load(str(stored_in_bf16)))
     for step, metrics in steps:
         assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] > 0 and metrics["dph/failed_rollouts"] == 0
