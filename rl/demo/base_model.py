@@ -202,7 +202,7 @@ def collate(pairs: list[tuple[list[int], list[int]]]) -> "tuple[torch.Tensor, to
 
 def _lr_share(step: int, settings: SftSettings) -> float:
     warmup = min(1.0, (step + 1) / settings.warmup_steps)
-    cosine = 0.5 * (1 + math.cos(math.pi * step / max(settings.steps, 1)))  # 0 steps ask once
+    cosine = 0.5 * (1 + math.cos(math.pi * step / max(settings.steps, 1)))  # torch asks for step 0 even if none follows
     return warmup * (settings.final_lr_share + (1 - settings.final_lr_share) * cosine)
 
 

@@ -111,6 +111,8 @@ def main() -> None:
     if arguments.steps is not None:
         settings = replace(settings, steps=arguments.steps)
     with user_errors_exit():
+        if settings.steps < 0:
+            raise UserError(f"--steps is {settings.steps}: give 0 (no fine-tuning) or more.")
         if arguments.model:
             if arguments.model != SMOLLM2.name:
                 check_model("--model", arguments.model)

@@ -71,6 +71,10 @@ def test_a_pretrained_model_is_taught_every_other_question(data, tmp_path, capsy
     with pytest.raises(SystemExit):
         own_model.main()
     assert "--model=" in (error := capsys.readouterr().err) and "holds no config.json" in error
+    monkeypatch.setattr("sys.argv", [*words[:4], "--steps", "-3"])
+    with pytest.raises(SystemExit):
+        own_model.main()
+    assert capsys.readouterr().err == "Error: --steps is -3: give 0 (no fine-tuning) or more.\n"
 
 
 def test_what_it_cannot_learn_from_is_named(tmp_path):
