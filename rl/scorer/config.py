@@ -288,6 +288,15 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+# The server's options that replace a value of the file, by its key.
+_OPTIONS = {
+    "address": "--address HOST",
+    "port": "--port N",
+    "database_path": "--database-path DIR",
+    "num_instances": "--workers N",
+}
+
+
 def load_settings(
     path: Path, server: dict | None = None, sql: dict | None = None, every: dict | None = None
 ) -> Settings:
@@ -319,7 +328,8 @@ def load_settings(
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
-        raise UserError(_sentence(path, error)) from None
+        given = {key for values in (server, sql, every) for key, value in (values or {}).items() if value is not None}
+        raise UserError(_sentence(path, error, given)) from None
     if ignored:
         names = ", ".join(ignored)
         sys.stderr.write(f"Warning: {path} has sections that this server does not know and ignores: {names}.\n")
@@ -352,12 +362,13 @@ def _foreign(name: Any, ours: Iterable[str]) -> bool:
     return isinstance(name, str) and not get_close_matches(name, ours, cutoff=_MISSPELT)
 
 
-def _sentence(path: Path, error: ValidationError) -> str:
+def _sentence(path: Path, error: ValidationError, given: set[str]) -> str:
+    """What is wrong first. given: the keys whose values are not the file's but the command line's."""
     first = error.errors(include_url=False)[0]
     # pydantic puts the class_name, which chose the model, into the place.
     key = ".".join(str(part) for part in first["loc"] if part not in REWARD_MODELS)
-    flags = {"database_path": " or pass --database-path DIR", "num_instances": " or pass --workers N"}
-    flag = flags.get(str(first["loc"][-1]), "")
+    option = _OPTIONS.get(last := str(first["loc"][-1]), "")
+    flag = f" or pass {option}" if option else ""
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         found, names = _class_name(first["input"]), ", ".join(REWARD_MODELS)
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
@@ -367,4 +378,6 @@ def _sentence(path: Path, error: ValidationError) -> str:
         return f"The configuration {path} lacks {key}; add it{flag}."
     if first["type"] == "path_not_directory":
         return f"{key} is '{first['input']}', which is not a directory; create it{flag}."
+    if last in given:
+        return f"{option.split()[0]} is {first['input']!r}: {first['msg']}; change it."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."

@@ -92,10 +92,14 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert port in error("--database-path", str(tmp_path), "--port", port)
+    (tmp_path / "wrong.yaml").write_text(f"{SQL}{tmp_path}, num_instances: 0}}}}")
     assert "num_instances = 0: Input should be greater than 0; change it or pass --workers N" in error(
-        "--database-path", str(tmp_path), "--workers", "0"
+        "-c", str(tmp_path / "wrong.yaml")
     )
-    assert "ScorerServer.address = ''" in error("--database-path", str(tmp_path), "--address", "")
+    for option, value, limit in [("workers", "0", "greater than 0"), ("port", "99999", "less than or equal to 65535")]:
+        said = error("--database-path", str(tmp_path), f"--{option}", value)
+        assert said == f"Error: --{option} is {value}: Input should be {limit}; change it.\n"
+    assert error("--database-path", str(tmp_path), "--address", "").startswith("Error: --address is '': ")
 
 
 def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
