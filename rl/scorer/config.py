@@ -5,7 +5,7 @@ docs/reference/settings.md lists them from here.
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -288,15 +288,6 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# The server's options that replace a value of the file, by its key.
-_OPTIONS = {
-    "address": "--address HOST",
-    "port": "--port N",
-    "database_path": "--database-path DIR",
-    "num_instances": "--workers N",
-}
-
-
 def load_settings(
     path: Path, server: dict | None = None, sql: dict | None = None, every: dict | None = None
 ) -> Settings:
@@ -328,7 +319,10 @@ def load_settings(
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
-        given = {key for values in (server, sql, every) for key, value in (values or {}).items() if value is not None}
+        # The server has --workers for every scorer; the audit has options that are called like the keys.
+        named = _with(_with({}, server), sql).items()
+        given = {(key, repr(value)): f"--{key.replace('_', '-')}" for key, value in named}
+        given |= {(key, repr(value)): "--workers" for key, value in _with({}, every).items()}
         raise UserError(_sentence(path, error, given)) from None
     if ignored:
         names = ", ".join(ignored)
@@ -362,13 +356,13 @@ def _foreign(name: Any, ours: Iterable[str]) -> bool:
     return isinstance(name, str) and not get_close_matches(name, ours, cutoff=_MISSPELT)
 
 
-def _sentence(path: Path, error: ValidationError, given: set[str]) -> str:
-    """What is wrong first. given: the keys whose values are not the file's but the command line's."""
+def _sentence(path: Path, error: ValidationError, given: Mapping[tuple[str, str], str]) -> str:
+    """What is wrong first. given: the options of the command line by the key and the value that they replace."""
     first = error.errors(include_url=False)[0]
     # pydantic puts the class_name, which chose the model, into the place.
     key = ".".join(str(part) for part in first["loc"] if part not in REWARD_MODELS)
-    option = _OPTIONS.get(last := str(first["loc"][-1]), "")
-    flag = f" or pass {option}" if option else ""
+    flags = {"database_path": " or pass --database-path DIR", "num_instances": " or pass --workers N"}
+    flag = flags.get(last := str(first["loc"][-1]), "")
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         found, names = _class_name(first["input"]), ", ".join(REWARD_MODELS)
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
@@ -378,6 +372,6 @@ def _sentence(path: Path, error: ValidationError, given: set[str]) -> str:
         return f"The configuration {path} lacks {key}; add it{flag}."
     if first["type"] == "path_not_directory":
         return f"{key} is '{first['input']}', which is not a directory; create it{flag}."
-    if last in given:
-        return f"{option.split()[0]} is {first['input']!r}: {first['msg']}; change it."
+    if option := given.get((last, repr(first["input"]))):
+        return f"{option} is {first['input']!r}: {first['msg']}; change it."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."

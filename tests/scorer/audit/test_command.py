@@ -314,8 +314,8 @@ WRONG = [
         "is 'none', which is not a directory; create it or pass --database-path",
     ),
     (["sql.parquet", "--database-path", "."], "such as shop/shop.sqlite, is below .; pass --database-path DIR"),
-    (["sql.parquet", "--num-instances", "0"], "num_instances = 0"),
-    (["sql.parquet", "--gold-seconds", "inf"], "gold_seconds = inf"),
+    (["sql.parquet", "--num-instances", "0"], "--num-instances is 0: Input should be greater than 0"),
+    (["sql.parquet", "--gold-seconds", "inf"], "--gold-seconds is inf: "),
     (["sql.parquet", "--config", "none.yaml"], "none.yaml cannot be read"),
     (["sql.parquet", "--config", "math.yaml"], "math.yaml has no scorer for SQL"),
 ]
