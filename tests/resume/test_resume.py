@@ -32,7 +32,7 @@ def same(left, right) -> bool:
 def test_every_metric_of_every_step_is_the_same(task):
     at_once, resumed = task.metrics("at_once"), task.metrics("resumed")
     assert list(at_once) == list(resumed) == list(range(1, TOTAL + 1))
-    assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 3  # so there are gradients
+    assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 4  # so there are gradients
     assert [metrics.keys() for metrics in at_once.values()] == [metrics.keys() for metrics in resumed.values()]
     assert_same(at_once, resumed)
 
