@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
         "training curves. The samples come from their evaluations (RUN/evaluation, or an output folder of dph\n"
         "evaluate). Nothing is sampled.\n"
         "With --seeds, compare methods over training seeds: means, intervals and paired tests (seeds.md, seeds.json,\n"
-        "seeds.svg, pareto.svg), and a report of each seed.",
+        "pareto.svg), and a report of each seed.",
     )
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="a run's folder, or one of dph evaluate")
     parser.add_argument(
@@ -95,8 +95,8 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
         raise UserError(f"--baselines {baselines}: {unknown[0]} is not one of {', '.join(methods)}.")
     specs, names = _specs(methods)
     table = write_seeds(out, "seeds", specs, [names[name] for name in against])
-    pictures = [out / "seeds.svg", *sorted(out.glob("pareto*.svg"))]
-    written = [table, out / "seeds.json", *pictures, *(out / f"seed_{seed}" / "report.html" for seed in specs)]
+    reports = [out / f"seed_{seed}" / "report.html" for seed in specs]
+    written = [table, out / "seeds.json", *sorted(out.glob("pareto*.svg")), *reports]
     sys.stdout.write(f"{table.read_text(encoding='utf-8')}\n" + "".join(f"{path}\n" for path in written))
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from rl.evaluation.analysis.over_seeds import (
 )
 from rl.evaluation.analysis.paired_test import holm
 from rl.evaluation.report.seeds import seeds_page, write_parts, write_seeds
-from rl.evaluation.report.seeds_figure import seeds_figure
 from rl.evaluation.spec import specification
 
 PROMPTS, N = 4, 32
@@ -109,21 +107,7 @@ def test_the_table_has_a_row_for_each_method_and_difference(written):
     assert "greedy, out of domain" in table and "Pass@1, out of domain" in table
 
 
-def test_the_figure_is_narrow_and_every_colour_of_it_turns_in_the_dark(written):
-    folder, *_ = written
-    figure = (folder / "study.svg").read_text()
-    drawn, namespace = ElementTree.fromstring(figure), {"svg": "http://www.w3.org/2000/svg"}
-    assert drawn.get("width") == "328pt"  # a phone's screen of 360 pixels less a page's margins
-    texts = [text.text for text in drawn.iterfind(".//svg:text", namespace)]
-    assert {"GRPO", "DPH-JS", "style entropy 0.00", "all questions", "base model", "one seed"} <= {*texts}
-    styles = " ".join(element.get("style", "") for element in drawn.iter())
-    rules = drawn.find("svg:style", namespace).text
-    assert rules.startswith("@media (prefers-color-scheme: dark)")
-    found = set(re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", styles))
-    assert len(found) >= 5 and all(f'[style*="{colour}"]' in rules for colour in found)
-
-
-def test_groups_of_questions_have_a_table_and_curves_of_their_own_and_are_not_compared(written):
+def test_groups_of_questions_have_a_table_of_their_own_and_are_not_compared(written):
     folder, *_ = written
     reports = [json.loads((folder / f"seed_{seed}" / "report.json").read_text()) for seed in (1, 2)]
     for report in reports:
@@ -144,8 +128,6 @@ def test_groups_of_questions_have_a_table_and_curves_of_their_own_and_are_not_co
     columns, _, of_base, *rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
     assert columns[:4] == [f"{name}, ambiguous" for name in ("greedy", "Pass@1", "Pass@8", "Pass@32")]
     assert of_base[:3] == ["base", "1.000", "0.125"] and [row[0] for row in rows] == ["GRPO", "DPH-JS"]
-    figure = seeds_figure(reports, labels, {"grpo": 0.1, "dph_js": 0.8})
-    assert "ambiguous questions" in figure and "all questions" not in figure
     compared = found.differences["dph_js - grpo"]
     assert {"greedy, out of domain", "Pass@1, out of domain"} < {*compared} < {*found.columns}
 

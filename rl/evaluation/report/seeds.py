@@ -1,11 +1,10 @@
-"""The files of a comparison over seeds: values, tables, a figure, and each seed's own report."""
+"""The files of a comparison over seeds: values, tables, the picture of its trade-offs, and each seed's own report."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 from tqdm import tqdm
 
 from rl.common import atomic_write
@@ -27,7 +26,6 @@ from rl.evaluation.analysis.over_seeds import (
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.headline import leading_methods
 from rl.evaluation.report.pareto_figure import pareto_files
-from rl.evaluation.report.seeds_figure import seeds_figure
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
 from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
@@ -46,8 +44,8 @@ def write_seeds(
     facts: Mapping = {},
     primary: Mapping[tuple[str, str], Sequence[str]] = {},
 ) -> Path:
-    """Write the tables, figure and values as out/<name>.md, .svg and .json, the trade-offs as out/pareto.svg
-    (pareto_figure.py), and each seed's report into out/seed_<n>/.
+    """Write the tables and values as out/<name>.md and .json, the trade-offs as out/pareto.svg (pareto_figure.py), and
+    each seed's report into out/seed_<n>/.
 
     Args:
         specs: {seed: specification of its report}; all have the same methods and splits.
@@ -78,8 +76,6 @@ def write_seeds(
         "leading": leading_methods(first),
         "sampling": _sampling(first),
     } | dict(facts)
-    entropies = {m: float(np.mean([of["style entropy"] for of in values[m]])) for m in labels if _has_styles(values[m])}
-    atomic_write.write_text(out / f"{name}.svg", seeds_figure(reports, labels, entropies))
     return _write_comparison(out, name, values, list(specs), about, baselines, primary)
 
 
@@ -123,10 +119,6 @@ def _sampling(spec: ReportSpec) -> dict[str, float]:
     """How every model of a report was sampled, on its first split."""
     metadata = read_metadata(spec.methods[BASE].splits[spec.splits[0]].samples)
     return {name: getattr(metadata, name) for name in COMMON_SETTINGS}
-
-
-def _has_styles(of_seeds: Sequence[Mapping[str, float]]) -> bool:
-    return all("style entropy" in of for of in of_seeds)
 
 
 def _write_comparison(
