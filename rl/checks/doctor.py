@@ -102,7 +102,7 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
             missing = error
         else:
             run = run_of(script[0], script[1:])
-    for sentence in misspelt(os.environ, known_variables()):
+    for sentence in (*misspelt(os.environ, known_variables()), *(run.ignored(os.environ) if run else ())):
         yield "variables", warn(sentence, "")
     machine = Machine.of(run)
     yield from look_at(CHECKS, machine)

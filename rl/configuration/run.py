@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -147,6 +147,15 @@ class Run:
     def variables(self) -> list[str]:
         """The environment variables that these files read."""
         return list(dict.fromkeys(name for part in self.parts() for name in part.variables()))
+
+    def ignored(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """A sentence for each set variable that chooses what a method trains on, and that this method does not read."""
+        if self.method.launch["kind"] == methods.PREPARATION:
+            return
+        of_methods = methods.methods(*methods.KINDS)
+        for name in sorted({name for name, value in environment.items() if value} - {*self.variables()}):
+            if readers := [method for method, file in of_methods.items() if name in file.variables()]:
+                yield f"{name} is set, but {self.method.name} does not read it: {', '.join(readers)} would."
 
     def with_overrides(self, overrides: Sequence[str]) -> "Run":
         return Run(self.script, self.method, self.experiment, [*self.given, *overrides], self.dry_run)

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         if run.found_no_gpu:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
-        for sentence in misspelt(os.environ, known_variables()):
+        for sentence in (*misspelt(os.environ, known_variables()), *run.ignored(os.environ)):
             sys.stderr.write(f"Warning: {sentence}\n")
         checks.check(run.composed, run.program, without=checks.OF_FILES if run.dry_run else ())
         if run.launch.plan == "check":

@@ -58,6 +58,7 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     monkeypatch.setattr(seeds, "write_seeds", lambda out, name, specs, baselines, facts, primary: (specs, facts))
     specs, facts = study.Study(tmp_path, **options).run()
     assert specs[1].methods["grpo"].label == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
+    assert facts["definitions"] == {"grpo": "grpo", "dph_js": "js_kl actor_rollout_ref.actor.sft_loss_coeff=0.5"}
 
 
 def stages_of(folder, *methods: str) -> dict[str, stages.Stage]:
