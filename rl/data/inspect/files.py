@@ -6,7 +6,7 @@ sampler's records or the paper's JSON lines (id, input, output, score, acc). Dam
 
 import dataclasses
 import itertools
-import math
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -257,7 +257,7 @@ class _Tally:
 
     def _is_whole(self, sample: dict[str, Any]) -> bool:
         right_types = isinstance(sample["id"], int | str) and isinstance(sample["output"], str)
-        right_types &= isinstance(sample["score"], int | float) and math.isfinite(sample["score"])
+        right_types &= isinstance(sample["score"], int | float) and abs(sample["score"]) <= sys.float_info.max
         right_types &= isinstance(sample.get("acc"), int | float | None)
         if self.ours:
             right_types &= sample.keys() >= REQUIRED_KEYS and type(sample["sample"]) is int

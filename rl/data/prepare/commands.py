@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from textwrap import fill
 
+from rl.common.errors import UserError
 from rl.data.benchmarks import DATASETS, MATH_DATASETS, MATH_TESTS, SQL_DATASETS
 from rl.scorer.audit.options import DOUBTS, FAILURES, OUTCOMES
 
@@ -106,10 +107,9 @@ def math_eval_parser() -> argparse.ArgumentParser:
 def math_eval(arguments: list[str]) -> None:
     from rl.data.prepare.math import find_test_sets, prepare_test_set
 
-    parser = math_eval_parser()
-    options = parser.parse_args(arguments)
+    options = math_eval_parser().parse_args(arguments)
     if options.input is None and not options.file and not options.download:
-        parser.error("give --input DIR, --file NAME=FILE or --download")
+        raise UserError("The test sets have no source: give --input DIR, --file NAME=FILE or --download.")
     found = find_test_sets(options.input, options.file, options.only, fetch=options.download)
     for name, source in found.items():
         sys.stdout.write(prepare_test_set(name, source, options.output / f"{name}.parquet"))

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from rl.common.errors import UserError
 from rl.scorer.audit.check import Query
-from rl.scorer.sql.compare import COMPARISONS
+from rl.scorer.sql.compare import COMPARISONS, Comparison
 
 _COLUMNS = ["id", "data_source", "reward_model"]
 _PROMPT = "prompt"  # optional
@@ -46,7 +47,8 @@ class Dataset:
 def read_problems(files: list[Path]) -> Dataset:
     """The rows of `files`, in order: an SQL question is one whose reward_model.ground_truth has a gold_sql.
 
-    Raises UserError for a file that cannot be read or lacks a column, and when no row is an SQL question.
+    Raises UserError for an unreadable file, a missing column, an unknown cmp_method, and when no row is an SQL
+    question.
     """
     dataset = Dataset()
     for file in files:
@@ -56,8 +58,7 @@ def read_problems(files: list[Path]) -> Dataset:
             if isinstance(truth, dict) and truth.get("gold_sql") is not None:
                 row_id = row["id"] if isinstance(row["id"], int) else str(row["id"])
                 db_id = None if truth.get("db_id") is None else str(truth["db_id"])
-                method = truth.get("cmp_method")
-                query = Query(db_id, str(truth["gold_sql"]), method if method in COMPARISONS else "bird")
+                query = Query(db_id, str(truth["gold_sql"]), _comparison(truth, f"{file}: row {row_id}"))
                 prompt = row.get(_PROMPT)
                 digest = hashlib.sha256(repr(prompt).encode("utf-8", "replace")).hexdigest() if prompt else None
                 # After the schema, which may have UNIQUE columns.
@@ -73,6 +74,14 @@ def read_problems(files: list[Path]) -> Dataset:
             "whose reward_model.ground_truth has db_id and gold_sql."
         )
     return dataset
+
+
+def _comparison(truth: dict, row: str) -> Comparison:
+    """bird for a file without cmp_method."""
+    method = truth.get("cmp_method") or "bird"
+    if not isinstance(method, str) or method not in COMPARISONS:
+        raise UserError(f"{row} has the cmp_method {method!r}: use {' or '.join(COMPARISONS)}.")
+    return cast(Comparison, method)
 
 
 def _rows(file: Path) -> Iterator[dict]:

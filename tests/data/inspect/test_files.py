@@ -4,6 +4,7 @@ Samples: the sampler's records and the paper's lines; histogram and Pass@k again
 """
 
 import json
+import math
 
 import pyarrow.parquet as pq
 import pytest
@@ -165,12 +166,13 @@ def test_faults_in_a_file(tmp_path, data, inspect):
     lines = path.read_text().splitlines(keepends=True)
     lines[5] = "no JSON\n"
     lines += [lines[0], json.dumps({"id": 10, "output": "x", "score": 1.0}) + "\n"]
+    lines += [json.dumps(vars(record(10, 9, 1)) | {"score": score}) + "\n" for score in (10**400, math.inf, math.nan)]
     path.write_text("".join(lines))
     code, found = inspect(path)
     assert code == 1
     assert found["files"][0]["problems"] == [
         "1 line cannot be read as a sample (the first is line 6).",
-        "1 sample without a required key, or with a value of another type.",
+        "4 samples without a required key, or with a value of another type.",
         "1 sample that repeat an earlier id and sample number.",
         "1 sample with another prompt text than the first sample of the id.",
         "1 sample with an acc that contradicts the score.",

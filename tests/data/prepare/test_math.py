@@ -200,7 +200,7 @@ def test_wrong_settings(prepare, tmp_path, monkeypatch):
         (["--file", "gsm9k=x"], "--file gsm9k=x is not NAME=FILE"),
         (["--file", "gsm8k=x.jsonl"], "x.jsonl cannot be read"),
         (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json, .csv nor .parquet"),
-        ([], "give --input DIR, --file NAME=FILE or --download"),
+        ([], "Error: The test sets have no source: give --input DIR, --file NAME=FILE or --download"),
     ]:
         finished = prepare("math-eval", *arguments, "--output", "out")
         assert finished.exit_code == 2 and sentence in finished.err, arguments

@@ -317,6 +317,7 @@ WRONG = [
     (["sql.parquet", "--num-instances", "0"], "--num-instances is 0: Input should be greater than 0"),
     (["sql.parquet", "--gold-seconds", "inf"], "--gold-seconds is inf: "),
     (["sql.parquet", "--config", "none.yaml"], "none.yaml cannot be read"),
+    (["method.parquet"], "method.parquet: row 7 has the cmp_method ['bird']: use bird or spider or spider2."),
     (["sql.parquet", "--config", "math.yaml"], "math.yaml has no scorer for SQL"),
 ]
 
@@ -328,6 +329,8 @@ def test_what_is_wrong_is_one_sentence(
     (folder / "text.parquet").write_text("no parquet")
     (folder / "math.yaml").write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
     parquet.write_table(pyarrow.table({"data_source": ["sql"]}), folder / "columns.parquet")
+    truth = {"db_id": "a", "gold_sql": "SELECT 1", "cmp_method": ["bird"]}
+    write_rows(folder / "method.parquet", [row(7, "sql", truth, "How many?")])
     files = sorted(path.name for path in folder.iterdir())
 
     def error(*arguments: str) -> str:
