@@ -36,7 +36,7 @@ class TaskJobs:
         """The reply's header and an empty body."""
         try:
             return _judged(self._function(job["response"], job["ground_truth"])), b""
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # exit() would end the worker
             hint = _DENIED if any(isinstance(cause, _OF_DENIALS) for cause in _causes(error)) else ""
             return {"outcome": "infra_error", "error": f"the reward function raised {error!r}"[:300] + hint}, b""
 

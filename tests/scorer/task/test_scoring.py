@@ -131,6 +131,20 @@ def test_a_child_ends_with_its_worker(judge: Judge) -> None:
         psutil.Process(int(left.pred or 0)).wait(5)
 
 
+EXITING = """
+def score(response, ground_truth):
+    if response == "exit":
+        raise SystemExit(0)
+    return 1.0
+"""
+
+
+def test_a_function_that_exits_judges_nothing_and_keeps_its_worker(judge: Judge) -> None:
+    first, second = judge(EXITING, ["exit", "next"])
+    assert (first.outcome, first.score, second.outcome) == ("infra_error", 0.0, "match")
+    assert "the reward function raised SystemExit(0)" in first.payload
+
+
 WAITING = """
 import subprocess, time
 
