@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.configuration import methods
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.configuration.nesting import flat
@@ -172,7 +173,7 @@ class Experiment:
 
     def prepare_model(self) -> list[Stage]:
         """The task, the base model and its samples."""
-        made, source = self.model, [f"--model={self.model_path}"] if self.model_path else []
+        made, options = self.model, [f"--model={self.model_path}"] if self.model_path else []
         sizes = (f"--train={made.train}", f"--eval={made.out_of_domain}", f"--eval-in-domain={self.in_domain}")
         task = Stage(
             "task",
@@ -185,10 +186,12 @@ class Experiment:
         model = Stage(
             "model",
             self.base_title,
-            _python(made.base, *folders, f"--seed={self.base_seed}", *source),
+            _python(made.base, *folders, f"--seed={self.base_seed}", *options),
             seconds=made.base_seconds,
             # It is fine-tuned on the CPU, which has more than two cores where there is a GPU.
             environment={"OMP_NUM_THREADS": str(self.threads if self.on_cpu else os.cpu_count() or 1)},
+            # Its folder may get another model.
+            settings=[model_hash(source), tokenizer_hash(source)] if (source := self.model_path) else None,
             outputs=[self.base],
             needs=["task"],
         )

@@ -1,6 +1,7 @@
 """The experiment's stages: their device, their settings, and what they wait for."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,6 +26,14 @@ def test_a_device_that_is_not_there_is_one_sentence(gpu, device, sentence, monke
         run.main(["--out", str(tmp_path / "out"), "--device", device])
     assert stop.value.code == 2 and sentence in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def model_folder(folder: Path) -> Path:
+    """The files of a pretrained model by which it is recognised, with other contents."""
+    folder.mkdir()
+    for name in ("model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("one")
+    return folder
 
 
 def composed(stage, monkeypatch) -> Run:
@@ -91,6 +100,22 @@ def test_the_files_settings_decide_whether_a_stage_is_done(monkeypatch, tmp_path
     assert hash_of() != before
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
+def test_another_model_in_its_folder_starts_the_demo_from_its_base_again(file, tmp_path):
+    own = model_folder(tmp_path / "own")
+
+    def hashes_of():
+        demo = run.Demo(tmp_path / "out", ["grpo"], 2, 1, model=models.SMOLLM2, model_path=str(own))
+        for stage in demo.stages():
+            demo.pipeline._is_done(stage)
+        return demo.pipeline.hashes
+
+    before = hashes_of()
+    assert hashes_of() == before
+    (own / file).write_text("another")
+    assert {name for name, found in hashes_of().items() if found == before[name]} == {"task"}
+
+
 def test_two_programs_run_at_once_on_a_cpu_and_one_on_a_gpu(monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     found = {}
@@ -119,10 +144,11 @@ def test_two_programs_run_at_once_on_a_cpu_and_one_on_a_gpu(monkeypatch, tmp_pat
 @pytest.mark.parametrize(("bf16", "device"), [(True, "cpu_bf16"), (False, "cpu")])
 def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, monkeypatch, tmp_path):
     monkeypatch.setattr(models, "has_bf16", lambda: bf16)
-    demo = run.Demo(tmp_path, ["grpo", "dph_js"], steps=2, seed=1, model=models.SMOLLM2, model_path="/models/mine")
+    own = model_folder(tmp_path / "own")
+    demo = run.Demo(tmp_path, ["grpo", "dph_js"], steps=2, seed=1, model=models.SMOLLM2, model_path=str(own))
     stages = {stage.name: stage for stage in demo.stages()}
     assert demo.at_once == 1 and stages["train_grpo"].environment["OMP_NUM_THREADS"] == "2"
-    assert stages["model"].command[-1] == "--model=/models/mine"
+    assert stages["model"].command[-1] == f"--model={own}"
     assert "--experiment=smollm2_math" in stages["split"].command
     # GRPO trains on both parts of the split, between which the store moves prompts.
     assert {name: stages[name].needs for name in ("train_grpo", "train_dph_js")} == {
