@@ -37,6 +37,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
     "TOKENIZERS_PARALLELISM": "false",
+    # TransferQueue sets torch's threads to this for every put and get: by default to 8, with two warnings in the log.
+    "TQ_NUM_THREADS": "1",
     # The heap keeps the pages of an update's tensors. Without this, each step faults 50,000 pages in again.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
