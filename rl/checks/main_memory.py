@@ -15,9 +15,9 @@ from rl.checks.model_shape import ModelShape, model_shape
 from rl.common.errors import UserError
 from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
 
-# Measured with the demo's model of 250,000 parameters, 2.7 in all: the driver, Ray, TransferQueue and the scorer; and
-# the two processes of a rank, which train and sample.
-PROGRAMS, RANK = 1.7e9, 1.0e9
+# Measured with the demo's model of 250,000 parameters, 2.15 in all: the driver, Ray and the scorer; and the two
+# processes of a rank, which train and sample.
+PROGRAMS, RANK = 1.05e9, 1.1e9
 # Weights on their way to the rollout are there as tensors, as a file and in Ray's store, so many bytes at a time
 # (verl/dph/hf_rollout/weights.py); the rollout collects them all.
 BUCKET, COPIES = 256 << 20, 3

@@ -6,8 +6,13 @@ import threading
 
 import pytest
 import ray
+import torch
+import transfer_queue as tq
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from transfer_queue import interface
 
-from verl.dph.cpu.in_process import InProcessActorClass
+from verl.dph.cpu.in_process import InProcessActorClass, join_queue, queue_settings, use_in_process_queue
 
 
 class Worker:
@@ -44,3 +49,25 @@ def test_calls_return_what_a_ray_actor_would(monkeypatch):
         actor.missing.remote()
     with pytest.raises(TypeError, match="Worker runs in one process"):
         pickle.dumps(actor)
+
+
+def test_transfer_queue_serves_other_processes_from_this_one():
+    def doubled(settings):
+        join_queue(settings)
+        rows = tq.kv_batch_get(keys=["a", "b"], partition_id="train")
+        tq.kv_batch_put(keys=["a", "b"], partition_id="train", fields=TensorDict({"y": 2 * rows["x"]}, batch_size=2))
+
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        use_in_process_queue()
+        tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 2}}}))
+        x = torch.tensor([[1.0], [3.0]])
+        tq.kv_batch_put(keys=["a", "b"], partition_id="train", fields=TensorDict({"x": x}, batch_size=2))
+        ray.get(ray.remote(doubled).remote(queue_settings()))
+        [row] = tq.kv_batch_get(keys=["b"], partition_id="train")["y"].unbind()
+        assert row.tolist() == [6.0]
+        assert not ray.util.list_named_actors(all_namespaces=True)  # no process of TransferQueue's own
+        tq.close()
+        interface._TQ_STORAGE = None  # tq.close forgets actors alone
+    finally:
+        ray.shutdown()

@@ -8,11 +8,12 @@ from hydra import compose, initialize_config_dir
 from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
-from transfer_queue import KVBatchMeta
+from transfer_queue import KVBatchMeta, interface
 from verl.utils import tensordict_utils as tu
 from verl.utils import transferqueue_utils
 
 from verl.dph.config.program import CONFIG_DIR
+from verl.dph.cpu.in_process import use_in_process_queue
 from verl.dph.pef.batch_fields import (
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
@@ -91,10 +92,12 @@ def queue():
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
         config = compose("dph_trainer", ["device=cpu"])
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    use_in_process_queue()
     tq.init(config.transfer_queue)
     transferqueue_utils.TQ_INITIALIZED = True
     yield
     tq.close()
+    interface._TQ_STORAGE = None  # tq.close forgets actors alone
     transferqueue_utils.TQ_INITIALIZED = False
     ray.shutdown()
 

@@ -20,7 +20,7 @@ from rl.common.signals import stoppable_when_armed
 from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import run_main
-from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_router
+from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import advantages, batch_balance, tracking
 from verl.dph.training.run_record import RunRecord
@@ -43,6 +43,7 @@ class TaskRunner(_TaskRunnerV1):
         batch_balance.balance_numbers()
         if config.trainer.device == "cpu":
             use_in_process_router()
+            use_in_process_queue()
         # Under verl's names, because verl compares the mode with "sync" in many places.
         trainer_base.TRAINER_REGISTRY.update(TRAINERS)
         return super().run(config)

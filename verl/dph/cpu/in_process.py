@@ -1,7 +1,7 @@
 """Objects of this process behind the interface of Ray actors.
 
 Without a GPU a training run takes minutes, and each actor spends about six seconds of a core importing verl before its
-first call. The trainer, the agent loop and the load balancer therefore share the driver's process.
+first call. The trainer, the agent loop, the load balancer and TransferQueue therefore share the driver's process.
 """
 
 import asyncio
@@ -12,6 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
+from omegaconf import DictConfig
+from transfer_queue import interface
+from transfer_queue.controller import TransferQueueController
+from transfer_queue.storage.bootstrap import simple_storage_bootstrap
+from transfer_queue.storage.simple_storage import SimpleStorageUnit
+from verl.utils import transferqueue_utils
 from verl.workers.rollout import router
 
 
@@ -53,13 +59,13 @@ class InProcessActorClass:
     """`actor_class.remote(...)` makes an InProcessActor and ignores a Ray actor's options."""
 
     def __init__(self, of: type):
-        self._of = of
+        self.of = of
 
     def options(self, **options: Any) -> "InProcessActorClass":
         return self
 
     def remote(self, *args: Any, **kwargs: Any) -> InProcessActor:
-        return InProcessActor(self._of(*args, **kwargs))
+        return InProcessActor(self.of(*args, **kwargs))
 
 
 def use_in_process_router() -> None:
@@ -73,3 +79,28 @@ def use_in_process_router() -> None:
         return InProcessActor(router.GlobalRequestLoadBalancer(servers, full_determinism=full_determinism))
 
     router.get_router_handle = get_router_handle
+
+
+def use_in_process_queue() -> None:
+    """Keep TransferQueue's controller and storage units in this process, as threads. Call it before tq.init.
+
+    They serve other processes over sockets. Ray only starts them, and finds the controller by its name; in place of
+    that, other processes call `join_queue` with the `queue_settings` of this one.
+    """
+    for module, actor_class in (
+        (interface, TransferQueueController),
+        (simple_storage_bootstrap, SimpleStorageUnit),
+    ):
+        in_process = InProcessActorClass(actor_class.__ray_metadata__.modified_class)
+        setattr(module, in_process.of.__name__, in_process)
+
+
+def queue_settings() -> DictConfig:
+    """TransferQueue's settings with its addresses, once tq.init has been called in this process."""
+    return ray.get(interface._TQ_CONTROLLER.get_config.remote())
+
+
+def join_queue(settings: DictConfig) -> None:
+    """Connect this process to the TransferQueue of `queue_settings`, as verl does by the controller's name."""
+    interface._maybe_create_tq_client(settings)
+    transferqueue_utils.TQ_INITIALIZED = True

@@ -6,11 +6,12 @@ worker replaces some functions of verl in its own process.
 
 import torch
 import verl.utils.model
+from omegaconf import DictConfig
 from tensordict import TensorDict
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
 from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
-from verl.single_controller.base.decorator import make_nd_compute_dataproto_dispatch_fn, register
+from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional
 from verl.utils.device import get_device_name
@@ -21,6 +22,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from verl.dph.config.attention import use_configured_attention
 from verl.dph.cpu.engine import save_copies
+from verl.dph.cpu.in_process import join_queue
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 from verl.dph.training.rehearsal_loss import COMPONENT, POLICY, REHEARSAL
@@ -86,6 +88,11 @@ class DPHPasses(ReplacedFunctions):
     """Mixin of a worker, before verl's ActorRolloutRefWorker in its bases."""
 
     actor: TrainingWorker
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def join_queue(self, settings: DictConfig) -> None:
+        """Connect to a TransferQueue that lives in the driver's process (verl/dph/cpu/in_process.py)."""
+        join_queue(settings)
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
     def compute_top_k(self, data: TensorDict) -> TensorDict:

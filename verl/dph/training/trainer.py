@@ -24,6 +24,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 from rl.checks.disk import full_disk_explained
 from rl.data.training_run import checkpoint_folder, newest_checkpoint
+from verl.dph.cpu.in_process import queue_settings
 from verl.dph.pef.build import write_store
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import checkpoint_parts, mixed_batch, resume, success_cap
@@ -90,6 +91,8 @@ class DPHTrainer(PPOTrainer):
         }
 
     def on_init_end(self):
+        if self.config.trainer.device == "cpu":
+            self.actor_rollout_wg.join_queue(queue_settings())  # reference and critic share its processes
         if self.feed is not None:
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor))
