@@ -91,7 +91,7 @@ class DPHPasses(ReplacedFunctions):
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def join_queue(self, settings: DictConfig) -> None:
-        """Connect to a TransferQueue that lives in the driver's process (verl/dph/cpu/in_process.py)."""
+        """Connect to the TransferQueue of the driver's process (verl/dph/cpu/in_process.py)."""
         join_queue(settings)
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
