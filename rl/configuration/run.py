@@ -149,12 +149,15 @@ class Run:
         return list(dict.fromkeys(name for part in self.parts() for name in part.variables()))
 
     def ignored(self, environment: Mapping[str, str]) -> Iterator[str]:
-        """A sentence for each set variable that chooses what a method trains on, and that this method does not read."""
+        """A sentence for each set variable that belongs to some methods, and that this method does not read."""
         if self.method.launch["kind"] == methods.PREPARATION:
             return
         of_methods = methods.methods(*methods.KINDS)
-        for name in sorted({name for name, value in environment.items() if value} - {*self.variables()}):
-            if readers := [method for method, file in of_methods.items() if name in file.variables()]:
+        parts = {part.path: part for file in of_methods.values() for part in file.parts}.values()
+        shared = {name for part in parts if part.path.parent.name == "base" for name in part.variables()}
+        for name in sorted({name for name, value in environment.items() if value} - {*self.variables()} - shared):
+            readers = [method for method, file in of_methods.items() if any(name in p.variables() for p in file.parts)]
+            if readers:
                 yield f"{name} is set, but {self.method.name} does not read it: {', '.join(readers)} would."
 
     def with_overrides(self, overrides: Sequence[str]) -> "Run":
