@@ -43,7 +43,14 @@ def test_a_method_s_name_and_the_environment_s_settings(environment):
 
 
 def test_variables_of_other_methods():
-    given = {"ALPHA": "0.2", "SUCCESS_CAP": ".6", "PKPO_K": "", "TOTAL_STEPS": "3", "SFT_COVERAGE": "solved", "EXPLORED": "all"}
+    given = {
+        "ALPHA": "0.2",
+        "SUCCESS_CAP": ".6",
+        "PKPO_K": "",
+        "TOTAL_STEPS": "3",
+        "SFT_COVERAGE": "solved",
+        "EXPLORED": "all",
+    }
     of_cap, of_alpha = run_of("js_kl_cap", ["my_run"]), run_of("alpha", ["my_run"])
     assert list(of_cap.ignored(given)) == ["ALPHA is set, but js_kl_cap does not read it: alpha would."]
     expected = ["SUCCESS_CAP is set, but alpha does not read it: grpo_cap, js_kl_cap would."]
