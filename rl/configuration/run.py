@@ -150,12 +150,14 @@ class Run:
 
     def ignored(self, environment: Mapping[str, str]) -> Iterator[str]:
         """A sentence for each set variable that belongs to some methods, and that this method does not read."""
-        if self.method.launch["kind"] == methods.PREPARATION:
+        given = {name for name, value in environment.items() if value}
+        unread = methods.known_variables() & given - {*self.variables()}
+        if not unread or self.method.launch["kind"] == methods.PREPARATION:
             return
         of_methods = methods.methods(*methods.KINDS)
         parts = {part.path: part for file in of_methods.values() for part in file.parts}.values()
         shared = {name for part in parts if part.path.parent.name == "base" for name in part.variables()}
-        for name in sorted({name for name, value in environment.items() if value} - {*self.variables()} - shared):
+        for name in sorted(unread - shared):
             readers = [method for method, file in of_methods.items() if any(name in p.variables() for p in file.parts)]
             if readers:
                 yield f"{name} is set, but {self.method.name} does not read it: {', '.join(readers)} would."

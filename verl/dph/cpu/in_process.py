@@ -59,13 +59,13 @@ class InProcessActorClass:
     """`actor_class.remote(...)` makes an InProcessActor and ignores a Ray actor's options."""
 
     def __init__(self, of: type):
-        self.of = of
+        self._of = of
 
     def options(self, **options: Any) -> "InProcessActorClass":
         return self
 
     def remote(self, *args: Any, **kwargs: Any) -> InProcessActor:
-        return InProcessActor(self.of(*args, **kwargs))
+        return InProcessActor(self._of(*args, **kwargs))
 
 
 def use_in_process_router() -> None:
@@ -87,12 +87,12 @@ def use_in_process_queue() -> None:
     They serve other processes over sockets. Ray only starts them, and finds the controller by its name; in place of
     that, other processes call `join_queue` with the `queue_settings` of this one.
     """
-    for module, actor_class in (
-        (interface, TransferQueueController),
-        (simple_storage_bootstrap, SimpleStorageUnit),
-    ):
-        in_process = InProcessActorClass(actor_class.__ray_metadata__.modified_class)
-        setattr(module, in_process.of.__name__, in_process)
+    interface.TransferQueueController = _in_process(TransferQueueController)
+    simple_storage_bootstrap.SimpleStorageUnit = _in_process(SimpleStorageUnit)
+
+
+def _in_process(actor_class: Any) -> InProcessActorClass:
+    return InProcessActorClass(actor_class.__ray_metadata__.modified_class)
 
 
 def queue_settings() -> DictConfig:
