@@ -47,6 +47,11 @@ class Method:
         words = [] if self.eta is None else [f"{ACTOR}.sft_loss_coeff={self.eta}"]
         return [*words, *([in_store(self.store)] if self.store else []), *self.overrides]
 
+    @property
+    def definition(self) -> str:
+        """The method's file and overrides: what a method of two studies must have in common."""
+        return " ".join([self.method, *self.words])
+
     def description(self) -> dict[str, str | float]:
         """The method's label, family, eta and role in a report's specification."""
         found: dict[str, str | float] = {"label": self.label}

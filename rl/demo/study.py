@@ -4,8 +4,8 @@
 
 One base model, its samples and one set of test questions. A seed is of a split and its D_pef, of the data's order and
 of sampling; a method trains once per seed, and the methods of LONG longer, with a second row. Writes OUT/study.json,
-study.md and pareto.svg (rl/evaluation/report/seeds.py) and one report.html per seed. Re-run the same command
-to resume.
+study.md and pareto.svg (rl/evaluation/report/seeds.py) and one report.html per seed. To resume, run the same command
+again.
 """
 
 import argparse
@@ -126,7 +126,7 @@ class Study(Experiment):
 
         self.run_stages(self.stages())
         facts = {
-            "definitions": {name: " ".join([METHODS[name].method, *METHODS[name].words]) for name in self.methods},
+            "definitions": {name: METHODS[name].definition for name in self.methods},
             "steps": self.steps,
             "long_steps": self.long_steps,
             "base_seed": self.base_seed,

@@ -78,6 +78,9 @@ def test_the_table_of_the_first_seeds_has_their_means():
     assert f"Seeds 1 to {RUN} of ten have run" in PAGE
     assert f"first {WORDS[RUN]} of ten seeds" in " ".join(README.split())
     assert SEEDS["sampling"]["top_p"] == 1
+    # Further seeds are joined with these only if their methods are the same.
+    trained = {name: METHODS[name] for name in SEEDS["labels"] if name in METHODS}
+    assert SEEDS["definitions"] == {name: of.definition for name, of in trained.items()}
     for name, found in {"base": SEEDS["bases"]["base"], **SEEDS["methods"]}.items():
         assert shown[SEEDS["labels"].get(name, name)] == [f"{found[column]['mean']:.3f}" for column in columns]
 
