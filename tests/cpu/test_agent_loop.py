@@ -10,7 +10,7 @@ from tensordict import NonTensorStack, TensorDict
 from verl.protocol import DataProto
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from verl.dph.cpu.agent_loop import BurstQueue, _columns, _InlineExecutor, _OneSample
+from verl.dph.cpu.agent_loop import BurstQueue, _columns, _InlineExecutor, _OneSample, _PromptsOnce
 
 
 class Queue:
@@ -71,6 +71,25 @@ def test_shared_values_arrive_as_verl_sends_them():
         assert isinstance(found.get(name), NonTensorStack) and found[name] == verls[name]
     assert torch.equal(found["one"], verls["one"])
     assert [row.tolist() for row in found["ids"].unbind()] == [[0], [0, 1], [0, 1, 2]]
+
+
+def test_a_prompt_is_rendered_once_for_all_of_its_samples():
+    rendered = []
+
+    class Builder:
+        vocabulary = 7
+
+        def build_initial_tokens(self, messages, *, tools=None):
+            rendered.append(messages)
+            return [len(message["content"]) for message in messages] + [tools is None]
+
+    once = _PromptsOnce(Builder())
+    prompts = [[{"role": "user", "content": text}] for text in ("a", "bc", "a")]
+    found = [once.build_initial_tokens(prompt, images=None, mm_inputs_out={}) for prompt in prompts]
+    assert found == [[1, True], [2, True], [1, True]] and rendered == prompts[:2] and once.vocabulary == 7
+    found[0].append(9)  # a caller that extends its ids does not change the next one's
+    assert once.build_initial_tokens(prompts[0]) == [1, True]
+    assert once.build_initial_tokens(prompts[0], tools=[{"name": "sql"}]) == [1, False]
 
 
 def test_the_last_row_of_one_is_the_whole_and_other_selections_are_verls():

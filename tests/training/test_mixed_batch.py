@@ -1,5 +1,8 @@
 """A fixed share of D_pef rows in every mini-batch on every rank: their order, and what ranks get from TransferQueue."""
 
+import inspect
+import re
+
 import pytest
 import ray
 import torch
@@ -9,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta, interface
+from verl.trainer.distillation import losses as distillation
 from verl.utils import tensordict_utils as tu
 from verl.utils import transferqueue_utils
+from verl.workers import engine_workers
+from verl.workers.engine import utils as engine_utils
+from verl.workers.engine.fsdp import transformer_impl
+from verl.workers.utils import losses, padding
 
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.cpu.in_process import use_in_process_queue
@@ -141,6 +149,21 @@ def batch(queue):
         keys=keys, tags=tags, partition_id="train", fields=list(mixed_batch.FIELDS), extra_info={"t": 1.0}
     )
     tq.kv_clear(keys=keys, partition_id="train")
+
+
+def test_an_update_without_d_pef_reads_no_columns_of_the_data():
+    there = [*mixed_batch.FIELDS, "ref_log_prob", "routed_experts", "multi_modal_inputs", "raw_prompt", "extra_info"]
+    text = [*mixed_batch.FIELDS, "ref_log_prob", "routed_experts"]
+    assert mixed_batch.fields_of_update(there, media=False) == text
+    assert mixed_batch.fields_of_update(there, media=True) == [*text, "multi_modal_inputs"]
+
+
+@pytest.mark.parametrize("module", [transformer_impl, engine_utils, losses, padding, engine_workers, distillation])
+def test_verls_update_reads_no_other_optional_column(module):
+    """A missing column that it reads with [] is an error; one that it reads with get would go without a word."""
+    read = set(re.findall(r'(?:batch|data|td)\.get\("(\w+)"', inspect.getsource(module)))
+    known = {*mixed_batch.OPTIONAL_FIELDS, *mixed_batch.WITHOUT_PEF, *mixed_batch.WITH_MEDIA}
+    assert read <= known | {"attention_mask", "negative_prompt_embeds"}, "padded batches' and image generators'"
 
 
 def row_of(rows: list[Row], k: int, rank: int) -> Row:

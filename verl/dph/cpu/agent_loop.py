@@ -11,6 +11,8 @@ tests/training/test_upstream.py fails when the upstream code that this relies on
 """
 
 import asyncio
+import functools
+import json
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import ContextVar
@@ -107,8 +109,29 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
                 data_config=DictConfigWrap(self.config.data),
                 tools=ToolListWrap(self.tools),
             )
+            if self.processor is None:
+                self._shared.continuous_token_builder = _PromptsOnce(self._shared.continuous_token_builder)
         output = await self._shared.run(sampling_params, **kwargs)
         return await self._agent_loop_postprocess(output, trajectory["validate"], **kwargs)
+
+
+class _PromptsOnce:
+    """A text model's token builder that renders a prompt once for all of its samples."""
+
+    def __init__(self, builder: Any):
+        self._builder = builder
+        self._rendered = functools.lru_cache(maxsize=1024)(self._render)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._builder, name)
+
+    def build_initial_tokens(self, messages: list[dict], *, tools: list[dict] | None = None, **media: Any) -> list[int]:
+        """The ids of the prompt's tokens. Media are ignored, as in verl's builders for text."""
+        return list(self._rendered(json.dumps([messages, tools])))
+
+    def _render(self, text: str) -> tuple[int, ...]:
+        messages, tools = json.loads(text)
+        return tuple(self._builder.build_initial_tokens(messages, tools=tools))
 
 
 class SharedAgentLoopManager(AgentLoopManagerTQ):

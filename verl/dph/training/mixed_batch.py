@@ -30,6 +30,20 @@ FIELDS = [
     "advantages",
 ]
 OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
+# In runs without D_pef, which verl's distillation and routed experts may have:
+WITHOUT_PEF = ["teacher_ids", "teacher_logprobs", "routed_experts"]
+WITH_MEDIA = ["multi_modal_inputs"]
+
+
+def fields_of_update(there: list[str], *, media: bool) -> list[str]:
+    """The fields of a batch without D_pef rows that the actor's update reads.
+
+    Args:
+        there: fields of the batch.
+        media: whether prompts may have images, videos or audio.
+    """
+    optional = OPTIONAL_FIELDS + WITHOUT_PEF + (WITH_MEDIA if media else [])
+    return FIELDS + [name for name in optional if name in there]
 
 
 def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -> list:

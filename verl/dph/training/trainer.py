@@ -5,6 +5,7 @@ tests/training/test_upstream.py fails when verl's method changes.
 """
 
 import logging
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -141,7 +142,10 @@ class DPHTrainer(PPOTrainer):
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self.feed is None:
-            return super()._update_actor(batch, metrics)
+            # verl sends all columns of the data and the rollouts to the workers, which cut them into micro-batches.
+            fields = mixed_batch.fields_of_update(batch.fields, media=self.processor is not None)
+            super()._update_actor(replace(batch, fields=fields), metrics)
+            return batch
         config, actor = self.config, self.config.actor_rollout_ref.actor
         if actor.shuffle:
             self._shuffle(batch)
