@@ -18,9 +18,9 @@ from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
 # Measured with the demo's model of 250,000 parameters, 2.15 in all: the driver, Ray and the scorer; and the two
 # processes of a rank, which train and sample.
 PROGRAMS, RANK = 1.05e9, 1.1e9
-# Weights on their way to the rollout are there as tensors, as a file and in Ray's store, so many bytes at a time
-# (verl/dph/hf_rollout/weights.py); the rollout collects them all.
-BUCKET, COPIES = 256 << 20, 3
+# A bucket of weights on its way to the rollout (verl/dph/hf_rollout/weights.py) is there as tensors, as a file and in
+# Ray's store; the rollout collects them all.
+COPIES = 3
 # The heap's share of gaps: measured, a run of SmolLM2-135M grew from 7.5 to 8.2 GB in ten steps.
 GAPS = 0.1
 # For each token of the vocabulary that a row may sample: a logit and its log-softmax in float32, the token's weight and
@@ -79,7 +79,10 @@ def need_of(program: str, values: Mapping[str, Any]) -> Need:
     trains = not values[f"{ACTOR}.generate_sft"]
     rows = values["data.train_batch_size"] * values[f"{ROLLOUT}.n"] if trains else values[f"{ROLLOUT}.max_num_seqs"]
     sent = _number(values[f"{ROLLOUT}.dtype"]) * shape.parameters
-    transfer: Parts = {"weights in transfer": sent + COPIES * min(sent, BUCKET)}
+    # A bucket has at least one tensor, and the embedding is the largest.
+    embedding = _number(values[f"{ROLLOUT}.dtype"]) * shape.embedding_parameters
+    bucket = max(values[f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"] << 20, embedding)
+    transfer: Parts = {"weights in transfer": sent + COPIES * min(sent, bucket)}
     parts |= _state(values, shape, trains) | _pass(values, shape, trains)
     return Need(shape, _with_gaps(parts | _rollout(values, shape, rows) | transfer))
 

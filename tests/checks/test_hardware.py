@@ -116,7 +116,7 @@ def test_main_memory(plain_environment, monkeypatch):
         return line(hardware.memory(Machine.of(run_of("scripts/llama/js_kl.sh", ["run", "device=cpu", *words]))))
 
     status, words = of()
-    assert status == "warn" and words.startswith("20 of 25 GB are free, and the run needs about 2018 ")
+    assert status == "warn" and words.startswith("20 of 25 GB are free, and the run needs about 2024 ")
     assert "(estimated): end other programs, lower MAX_TOKENS_PER_GPU" in words
     status, words = of("actor_rollout_ref.model.path=no/where")
     assert status == "ok" and "what the run needs is not known: the shape of no/where is not known here" in words

@@ -35,7 +35,7 @@ def buckets_of(weights, **settings) -> list[dict[str, torch.Tensor]]:
 def test_weights_travel_in_the_rollouts_type():
     """Half as many bytes where it is bfloat16."""
     weights = {"w": torch.arange(100) / 7, "count": torch.arange(3)}
-    [bucket] = buckets_of(weights, dtype=torch.bfloat16)
+    [bucket] = buckets_of(weights, bucket_bytes=700, dtype=torch.bfloat16)
     assert torch.equal(bucket["w"], weights["w"].bfloat16()) and torch.equal(bucket["count"], weights["count"])
 
 

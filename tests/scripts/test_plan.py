@@ -150,7 +150,7 @@ def test_the_plan_on_a_cpu_and_a_wrong_setting(launcher, llama):
     """Main memory is compared with what the run needs: 8 billion parameters do not fit here, and the run starts."""
     finished = launcher.run("llama/grpo", "run", **llama | {"DEVICE": "cpu"})
     assert finished.returncode == 0 and launcher.started()
-    assert finished.stderr.startswith("Warning: it would not fit (estimated): it needs 2018 of ")
+    assert finished.stderr.startswith("Warning: it would not fit (estimated): it needs 2024 of ")
     assert not launcher.run("llama/grpo", "run", **llama | {"DEVICE": "cpu", "PLAN": "ignore"}).stderr
     finished = launcher.run("llama/grpo", "run", **llama | {"PLAN": "no"})
     assert finished.returncode == 2 and finished.stderr.startswith(

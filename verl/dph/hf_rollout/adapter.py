@@ -57,7 +57,9 @@ class HFServerAdapter(BaseRollout):
             server = ray.get_actor(server_name(self.replica_rank))
             first = True
             # The server would round to its type anyway.
-            async for bucket in in_buckets(stream, dtype=PrecisionType.to_dtype(self.config.dtype)):
+            dtype = PrecisionType.to_dtype(self.config.dtype)
+            bucket_bytes = self.config.checkpoint_engine.update_weights_bucket_megabytes << 20
+            async for bucket in in_buckets(stream, bucket_bytes, dtype):
                 await server.stage_weights.remote(bucket, first=first)
                 first = False
             await server.commit_weights.remote(global_steps)

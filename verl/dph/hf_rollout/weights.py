@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator
 import torch
 from safetensors.torch import load, save
 
-BUCKET_BYTES = 256 << 20
-
 
 async def in_buckets(
-    weights: AsyncIterator[tuple[str, torch.Tensor]], bucket_bytes: int = BUCKET_BYTES, dtype: torch.dtype | None = None
+    weights: AsyncIterator[tuple[str, torch.Tensor]], bucket_bytes: int, dtype: torch.dtype | None = None
 ) -> AsyncIterator[bytes]:
     """Weights as safetensors of at least `bucket_bytes` each, except the last; floats in `dtype` if it is given."""
     bucket, size = {}, 0
