@@ -1,5 +1,6 @@
 """What README.md and docs/ say of the recorded demo and study is in docs/study, whose means are those of the runs."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -16,9 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
 SEEDS = json.loads((FOLDER / "seeds.json").read_text())
-# How many seeds of ten have run, and how the pages write numbers.
-RUN = len(SEEDS["seeds"])
-WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+RUN = len(SEEDS["seeds"])  # of ten seeds
 DEMO = json.loads((FOLDER / "demo.json").read_text())
 PRETRAINED = json.loads((FOLDER / "pretrained.json").read_text())
 README = (REPOSITORY / "README.md").read_text()
@@ -71,18 +70,44 @@ def test_what_is_said_of_the_other_methods_is_recorded():
     assert best == "dph_f_solved" and max(mean, key=lambda name: mean[name]["Pass@1"]) == "chord_mu"
 
 
-def test_the_table_of_the_first_seeds_has_their_means():
-    shown = rows(PAGE[PAGE.index("### The seeds that have run") :])
-    columns = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
+@pytest.fixture(scope="module")
+def seeds_of_the_study():
+    """docs/site/study.py."""
+    spec = importlib.util.spec_from_file_location("study", REPOSITORY / "docs" / "site" / "study.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_what_follows_from_the_seeds(seeds_of_the_study):
+    assert seeds_of_the_study.section(SEEDS) in PAGE
     assert SEEDS["seeds"] == list(range(1, RUN + 1)) and len(SEEDS["methods"]) == 18
     assert f"Seeds 1 to {RUN} of ten have run" in PAGE
-    assert f"first {WORDS[RUN]} of ten seeds" in " ".join(README.split())
+    assert f"first {seeds_of_the_study.WORDS[RUN]} of ten seeds" in " ".join(README.split())
     assert SEEDS["sampling"]["top_p"] == 1
     # Further seeds are joined with these only if their methods are the same.
     trained = {name: METHODS[name] for name in SEEDS["labels"] if name in METHODS}
     assert SEEDS["definitions"] == {name: of.definition for name, of in trained.items()}
-    for name, found in {"base": SEEDS["bases"]["base"], **SEEDS["methods"]}.items():
-        assert shown[SEEDS["labels"].get(name, name)] == [f"{found[column]['mean']:.3f}" for column in columns]
+
+
+def test_the_part_of_the_page_has_means_signs_and_counts(seeds_of_the_study):
+    values = json.loads(json.dumps(SEEDS))
+    values["primary"] = {
+        "dph_f - grpo": {
+            "Pass@1": {"mean": -0.0265, "interval": [-0.05, -0.003], "p_holm": 0.05},
+            "Pass@8": {"mean": 0.1, "interval": [0.02, 0.18], "p_holm": 0.051},
+        },
+        "dph_f - base": {"Pass@32": {"mean": 0.2, "interval": [0.1, 0.3], "p_holm": 0.0004}},
+    }
+    values["seeds"] = [1, 2, 3]
+    part = seeds_of_the_study.section(values)
+    assert rows(part)["DPH-F"] == [f"{SEEDS['methods']['dph_f'][c]['mean']:.3f}" for c in seeds_of_the_study.COLUMNS]
+    decided = (
+        "- DPH-F is lower than GRPO in Pass@1: -0.026 [-0.050, -0.003], p 0.050.\n"
+        "- DPH-F is higher than the base in Pass@32: +0.200 [+0.100, +0.300], p < 0.001.\n\n"
+        "The other 1 are undecided with three seeds; seven have not run."
+    )
+    assert decided in part and "interval over the three seeds:" in part
 
 
 def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
@@ -99,18 +124,6 @@ def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
         "at a Pass@1 of {} %, but": capped["Pass@1"],
     }.items():
         assert sentence.format(f"{100 * value:.0f}") in text
-    for pair, of in SEEDS["primary"].items():
-        first, other = ({**SEEDS["labels"], "base": "the base"}[name] for name in pair.split(" - "))
-        for column, value in of.items():
-            side = f"- {first} is {'higher' if value['mean'] > 0 else 'lower'} than {other} in {column}: "
-            low, high = value["interval"] or (0, 0)
-            sentence = f"{side}{value['mean']:+.3f} [{low:+.3f}, {high:+.3f}], p {value['p_holm']:.3f}."
-            assert (sentence in PAGE) == (value["p_holm"] <= 0.05)
-    decided = [value["p_holm"] <= 0.05 for of in SEEDS["primary"].values() for value in of.values()]
-    undecided = (
-        f"The other {decided.count(False)} are undecided with {WORDS[RUN]} seeds; {WORDS[10 - RUN]} have not run."
-    )
-    assert undecided in PAGE and f"interval over the {WORDS[RUN]} seeds:" in PAGE
     for column in ("Pass@1", "Pass@8"):
         for name in ("grpo_cap", "grpo_cap_180"):
             assert (
@@ -136,8 +149,8 @@ def test_the_first_study_has_the_methods_that_the_page_names():
     assert STUDY["steps"] == parser().parse_args([]).steps
 
 
-def test_the_picture_shows_the_methods_values_and_its_sentences_are_on_the_page():
-    """`python -m rl.evaluation.report.pareto_figure docs/study/seeds.json` draws it again."""
+def test_the_picture_shows_the_methods_values():
+    """`python docs/site/study.py` draws it again."""
     from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
     from rl.evaluation.report.pareto_figure import pareto_files
 
@@ -145,7 +158,7 @@ def test_the_picture_shows_the_methods_values_and_its_sentences_are_on_the_page(
     found = trade_offs_over_seeds(content)
     for name, drawing in pareto_files(found, content["leading"]).items():
         assert (FOLDER / name).read_text() == drawing
-    assert len(found) == 2 and all(trade_off.sentence in PAGE for trade_off in found)
+    assert len(found) == 2
     roles = {name: METHODS[name].role for name in content["methods"] if name in METHODS}
     assert content["roles"] == {name: role for name, role in roles.items() if role}
 

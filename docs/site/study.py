@@ -1,0 +1,94 @@
+"""What docs/explanation/demo.md says of the study's seeds, from docs/study/seeds.json.
+
+    python docs/site/study.py [JOINED/study.json]
+
+It rewrites the part of the page between its first table of means and the undecided comparisons. With a file, which
+`dph study --parts` has written, it copies that to docs/study/seeds.json and draws docs/study/pareto.svg again. What
+README.md and the page say beside that is written by hand, and tests/docs/test_study.py holds it to the values.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rl.demo.study import SEEDS
+from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
+from rl.evaluation.report.pareto_figure import pareto_files
+
+DOCS = Path(__file__).resolve().parents[1]
+STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "demo.md"
+TITLE, FIRST, LAST = "### The seeds that have run", "| | Pass@1 |", "What follows is descriptive.\n"
+COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+PICTURE = (
+    '<picture><source media="(max-width: 640px)" srcset="../study/pareto_narrow.svg"><img src="../study/pareto.svg" '
+    'alt="Pass@1 against Pass@8 of every method over {} seeds, in domain and out of domain, around the base model. The '
+    "capped methods have more right answers and more solved questions than the base in domain; GRPO and the paper's "
+    'methods lose Pass@8."></picture>'
+)
+
+
+def words_of(values: Mapping[str, Any]) -> tuple[str, str]:
+    """How many seeds have run, and how many have not."""
+    run = len(values["seeds"])
+    return WORDS[run], WORDS[len(SEEDS) - run]
+
+
+def section(values: Mapping[str, Any]) -> str:
+    """The part of the page.
+
+    Args:
+        values: of a study.json (rl/evaluation/report/seeds.py).
+    """
+    have, have_not = words_of(values)
+    decided = list(_decided(values))
+    undecided = sum(len(of) for of in values["primary"].values()) - len(decided)
+    parts = [
+        "\n".join(_table(values)),
+        PICTURE.format(have),
+        *(found.sentence for found in trade_offs_over_seeds(values)),
+        "The primary comparisons with a corrected p of at most .05, each with its 95 % interval over the "
+        f"{have} seeds:",
+        "\n".join(decided),
+        f"The other {undecided} are undecided with {have} seeds; {have_not} have not run. {LAST}",
+    ]
+    return "\n\n".join(parts)
+
+
+def _table(values: Mapping[str, Any]) -> Iterator[str]:
+    yield f"| | {' | '.join(COLUMNS)} |"
+    yield "|" + "---|" * (1 + len(COLUMNS))
+    for name, found in {"base": values["bases"]["base"], **values["methods"]}.items():
+        means = " | ".join(f"{found[column]['mean']:.3f}" for column in COLUMNS)
+        yield f"| {values['labels'].get(name, name)} | {means} |"
+
+
+def _decided(values: Mapping[str, Any]) -> Iterator[str]:
+    for pair, of in values["primary"].items():
+        first, other = ({**values["labels"], "base": "the base"}[name] for name in pair.split(" - "))
+        for column, value in of.items():
+            if value["p_holm"] <= 0.05:
+                low, high = value["interval"]
+                side = f"{first} is {'higher' if value['mean'] > 0 else 'lower'} than {other} in {column}"
+                p = f"p {value['p_holm']:.3f}" if value["p_holm"] >= 0.0005 else "p < 0.001"
+                yield f"- {side}: {value['mean']:+.3f} [{low:+.3f}, {high:+.3f}], {p}."
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("joined", type=Path, nargs="?", metavar="JSON", help="the study.json of `dph study --parts`")
+    options, recorded = parser.parse_args(arguments), STUDY / "seeds.json"
+    if options.joined:
+        recorded.write_text(options.joined.read_text())
+    values = json.loads(recorded.read_text())
+    for name, drawing in pareto_files(trade_offs_over_seeds(values), values["leading"]).items():
+        (STUDY / name).write_text(drawing)
+    page = PAGE.read_text()
+    start = page.index(FIRST, page.index(TITLE))
+    PAGE.write_text(page[:start] + section(values) + page[page.index(LAST, start) + len(LAST) :])
+
+
+if __name__ == "__main__":
+    main()
