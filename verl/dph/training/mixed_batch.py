@@ -30,7 +30,7 @@ FIELDS = [
     "advantages",
 ]
 OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
-# In runs without D_pef, which verl's distillation and routed experts may have:
+# Only in runs without D_pef: of verl's distillation and of its replay of routed experts, and of multimodal models.
 WITHOUT_PEF = ["teacher_ids", "teacher_logprobs", "routed_experts"]
 WITH_MEDIA = ["multi_modal_inputs"]
 
