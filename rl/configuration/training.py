@@ -249,6 +249,8 @@ OF_VERL = (
     Setting("actor_rollout_ref.rollout.n", Count),
     Setting("actor_rollout_ref.rollout.temperature", Positive),
     Setting("actor_rollout_ref.rollout.top_p", Share),
+    Setting("actor_rollout_ref.rollout.max_num_seqs", Count),
+    Setting("actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes", Count),
     Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),
     Setting("actor_rollout_ref.rollout.tensor_model_parallel_size", Count),
     Setting(f"{ACTOR}.optim.lr", PositiveOrZero),

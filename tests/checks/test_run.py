@@ -78,6 +78,12 @@ def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
         (f"{ACTOR}policy_loss.kl_cov_ratio", 0, "kl_cov_ratio=0 must be a number above 0, at most 1"),
         ("algorithm.adv_estimator", "pass_k", "adv_estimator='pass_k' is unknown: use one of gae, grpo"),
         ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be a number above 0"),
+        (
+            "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes",
+            0.5,
+            "update_weights_bucket_megabytes=0.5 must be a whole number, 1 or more",
+        ),
+        ("actor_rollout_ref.rollout.max_num_seqs", "x", "max_num_seqs='x' must be a whole number, 1 or more"),
         (SCORER.replace("scorer", "retries"), "many", "reward_kwargs.retries='many' must be a whole number, 0 or more"),
     ],
 )
