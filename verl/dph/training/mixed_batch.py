@@ -18,7 +18,8 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, jagged, stored_fields, token_fields
 from verl.dph.pef.store import Row
 
-# The fields of a D_exp row that the actor's update reads (engine_workers.py, losses.py): in every run, in some runs.
+# The fields of a D_exp row that the actor's update reads (engine_workers.py, losses.py): in every run; in some runs; in
+# some runs without D_pef (verl's distillation, its replay of routed experts); and of models of images, video or audio.
 FIELDS = [
     "input_ids",
     "position_ids",
@@ -30,20 +31,13 @@ FIELDS = [
     "advantages",
 ]
 OPTIONAL_FIELDS = ["ref_log_prob", "rollout_is_weights"]
-# Only in runs without D_pef: of verl's distillation and of its replay of routed experts, and of multimodal models.
 WITHOUT_PEF = ["teacher_ids", "teacher_logprobs", "routed_experts"]
 WITH_MEDIA = ["multi_modal_inputs"]
 
 
-def fields_of_update(there: list[str], *, media: bool) -> list[str]:
-    """The fields of a batch without D_pef rows that the actor's update reads.
-
-    Args:
-        there: fields of the batch.
-        media: whether prompts may have images, videos or audio.
-    """
-    optional = OPTIONAL_FIELDS + WITHOUT_PEF + (WITH_MEDIA if media else [])
-    return FIELDS + [name for name in optional if name in there]
+def fields_of_update(there: Sequence[str], *others: str) -> list[str]:
+    """What the actor's update reads of a batch with the fields `there`: FIELDS, OPTIONAL_FIELDS and `others`."""
+    return FIELDS + [name for name in (*OPTIONAL_FIELDS, *others) if name in there]
 
 
 def interleave(exp: Sequence, pef: Sequence, *, mini_batches: int, ranks: int) -> list:
@@ -103,7 +97,7 @@ def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool =
         ranks: data-parallel size.
         top_k: whether to add the stored next-token distributions (pef/batch_fields.py).
     """
-    fields = FIELDS + [name for name in OPTIONAL_FIELDS if name in batch.fields]
+    fields = fields_of_update(batch.fields)
     exp = list(zip(batch.keys, batch.tags, strict=True))
     if not any(pef):
         yield _meta(batch, exp, fields)

@@ -142,8 +142,9 @@ class DPHTrainer(PPOTrainer):
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
         if self.feed is None:
-            # verl sends all columns of the data and the rollouts to the workers, which cut them into micro-batches.
-            fields = mixed_batch.fields_of_update(batch.fields, media=self.processor is not None)
+            # verl sends the workers all fields, also the data's, and the workers cut them into micro-batches.
+            media = mixed_batch.WITH_MEDIA if self.processor is not None else []
+            fields = mixed_batch.fields_of_update(batch.fields, *mixed_batch.WITHOUT_PEF, *media)
             super()._update_actor(replace(batch, fields=fields), metrics)
             return batch
         config, actor = self.config, self.config.actor_rollout_ref.actor
