@@ -2,20 +2,21 @@
 
     python docs/site/study.py [JOINED/study.json]
 
-It rewrites the part of the page between its first table of means and the undecided comparisons. With a file, which
-`dph study --parts` has written, it copies that to docs/study/seeds.json and draws docs/study/pareto.svg again. What
-README.md and the page say beside that is written by hand, and tests/docs/test_study.py holds it to the values.
+It draws docs/study/pareto.svg and rewrites the page from the table of means to the undecided comparisons. With a file
+that `dph study --parts` has written, it first copies that to docs/study/seeds.json. README.md and the rest of the page
+are written by hand, and tests/docs/test_study.py compares them with the values.
 """
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rl.common.cli import user_errors_exit
 from rl.demo.study import SEEDS
+from rl.evaluation.analysis.over_seeds import read_values
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
-from rl.evaluation.report.pareto_figure import pareto_files
+from rl.evaluation.report import pareto_figure
 
 DOCS = Path(__file__).resolve().parents[1]
 STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "demo.md"
@@ -32,19 +33,14 @@ PICTURE = (
 )
 
 
-def words_of(values: Mapping[str, Any]) -> tuple[str, str]:
-    """How many seeds have run, and how many have not."""
-    run = len(values["seeds"])
-    return WORDS[run], WORDS[len(SEEDS) - run]
-
-
 def section(values: Mapping[str, Any]) -> str:
     """The part of the page.
 
     Args:
         values: of a study.json (rl/evaluation/report/seeds.py).
     """
-    have, have_not = words_of(values)
+    run = len(values["seeds"])
+    have, have_not = WORDS[run], WORDS[len(SEEDS) - run]
     decided = list(_decided(values))
     undecided = sum(len(of) for of in values["primary"].values()) - len(decided)
     parts = [
@@ -97,12 +93,12 @@ def _decided(values: Mapping[str, Any]) -> Iterator[str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("joined", type=Path, nargs="?", metavar="JSON", help="the study.json of `dph study --parts`")
-    options, recorded = parser.parse_args(arguments), STUDY / "seeds.json"
-    if options.joined:
-        recorded.write_text(options.joined.read_text())
-    values = json.loads(recorded.read_text())
-    for name, drawing in pareto_files(trade_offs_over_seeds(values), values["leading"]).items():
-        (STUDY / name).write_text(drawing)
+    joined, recorded = parser.parse_args(arguments).joined, STUDY / "seeds.json"
+    with user_errors_exit():
+        values = read_values(joined or recorded)
+    if joined:
+        recorded.write_text(joined.read_text())
+    pareto_figure.main([str(recorded)])
     page = PAGE.read_text()
     start = page.index(FIRST, page.index(TITLE))
     PAGE.write_text(page[:start] + section(values) + page[page.index(LAST, start) + len(LAST) :])

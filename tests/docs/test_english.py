@@ -1,14 +1,12 @@
 """What `make lint` reads as prose, at its own line, and what its list finds there (proselint is in .venv-lint only)."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 
-spec = importlib.util.spec_from_file_location("english", Path(__file__).parents[2] / "docs" / "site" / "english.py")
-english = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(english)
+from tests.docs.conftest import site_module
+
+english = site_module("english")
 
 
 def found(prose):

@@ -1,7 +1,6 @@
 """The documentation's site: its pages, what is generated into them, and, where `make docs` was run, the site itself."""
 
 import ast
-import importlib.util
 import os
 import re
 import shutil
@@ -9,7 +8,6 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -18,21 +16,13 @@ from rl import cli
 from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.programs import PROGRAMS
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
+from tests.docs.conftest import DOCS, site_module
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DOCS = REPOSITORY / "docs"
 PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "study" not in path.parts]
 ZENSICAL = REPOSITORY / ".venv-docs" / "bin" / "zensical"
 LONGEST_PARAGRAPH = 5 * 120  # characters: five lines of a page
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-
-
-def _module(name: str) -> ModuleType:
-    """A module of docs/site, which is not a package."""
-    spec = importlib.util.spec_from_file_location(f"docs_site_{name}", DOCS / "site" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _paragraphs(text: str) -> Iterator[str]:
@@ -69,7 +59,7 @@ def test_the_navigation_has_every_page():
 
 
 def test_every_command_and_option_is_in_the_reference():
-    text = _module("reference").commands()
+    text = site_module("reference").commands()
     for name in cli.COMMANDS:
         section = text.partition(f"## dph {name}\n")[2].partition("\n## ")[0]
         options = [word for action in cli.parser_of(name)._actions if action.help for word in action.option_strings]
@@ -78,7 +68,7 @@ def test_every_command_and_option_is_in_the_reference():
 
 
 def test_every_setting_and_script_variable_is_in_the_reference():
-    made = _module("reference")
+    made = site_module("reference")
     text = "\n".join(map(made.settings, PROGRAMS))
     found = re.findall(r"^#### (\S+)\n\n`(\S+\.\1)=", text, re.MULTILINE)
     ours = [setting.key for program in PROGRAMS.values() for setting in program.changed()]
@@ -97,13 +87,13 @@ def test_every_setting_and_script_variable_is_in_the_reference():
 
 
 def test_the_methods_page_has_every_divergence():
-    rows = _module("reference").divergences().splitlines()[2:]
+    rows = site_module("reference").divergences().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(DIVERGENCES)
 
 
 def test_the_figures_are_computed():
     """By hand: p has mean -.65 and variance 6.9625; its largest mode is at -3 with deviation .6."""
-    figures = _module("figures")
+    figures = site_module("figures")
     found = figures.closest_normals()
     assert found["forward"] == pytest.approx((-0.65, 6.9625**0.5), abs=1e-3)
     assert found["reverse"] == pytest.approx((-3, 0.6), abs=0.06)

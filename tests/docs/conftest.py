@@ -1,0 +1,14 @@
+"""The modules of docs/site, which is not a package."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def site_module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_site_{name}", DOCS / "site" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
