@@ -62,8 +62,10 @@ def test_critic_dynamic_sampling_two_epochs_and_shuffling(training):
         assert metrics["dph/failed_rollouts"] == 0
         assert metrics["critic/vf_loss"] > 0 and metrics["critic/grad_norm"] > 0
         assert ("dph/grad_norm_rehearsal" in metrics) == (step == 2)
+        # Which rows are visited differs from step to step, and so it need not grow.
+        assert metrics["dph/divergence"] > 0
+    # Measured before the step's first update: were the reference the policy of this step, the rehearsal's were 0.
     assert steps[2]["dph/grad_norm_policy"] > 0 and steps[2]["dph/grad_norm_rehearsal"] > 0
-    assert 0 < steps[1]["dph/divergence"] < steps[2]["dph/divergence"]
     assert sum(metrics.get("training/filter_groups/evicted_samples", 0) for metrics in steps.values()) > 0
     for step in steps:
         scores = defaultdict(list)
