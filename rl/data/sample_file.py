@@ -89,21 +89,26 @@ class SampleMetadata:
     overlong_ids: list[int] = dataclasses.field(default_factory=list)
     # What besides the tokenizer's own template changes prompts (verl/dph/sampling/job.py); "" in older files.
     chat_template: str = ""
+    # What decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" in older files, and before it is asked.
+    scorer: str = ""
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting whose difference in `other` forbids mixing samples, or None.
 
-        Paths do not count, nor does what an older file does not say.
+        Paths do not count, nor does what one of them does not say.
         """
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
             if name == "data_files":
                 mine, theirs = sorted(mine.values()), sorted(theirs.values())
-            if name == "model" or (name == "chat_template" and "" in (mine, theirs)):
+            if name == "model" or (name in _NOT_IN_OLDER_FILES and "" in (mine, theirs)):
                 continue
             if mine != theirs:
                 return f"{name} is {short(mine)} there and {short(theirs)} now"
         return None
+
+
+_NOT_IN_OLDER_FILES = ("chat_template", "scorer")
 
 
 def metadata_path(samples: Path) -> Path:
@@ -136,7 +141,8 @@ def read_metadata(samples: Path) -> SampleMetadata:
         raise UserError(f"{path} is not JSON: sample again into another file.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UserError(f"{path} is not of the format {FORMAT}: sample again into another file.")
-    content.setdefault("chat_template", "")
+    for name in _NOT_IN_OLDER_FILES:
+        content.setdefault(name, "")
     fields = dataclasses.fields(SampleMetadata)
     missing = [field.name for field in fields if field.name not in content]
     if missing:
@@ -235,6 +241,21 @@ class SampleWriter:
         self.done.add((record.id, record.sample))
         self.waiting.pop((record.id, record.sample), None)
 
+    def judged_by(self, scorer: str) -> None:
+        """Note what decides the verdicts of the samples that follow; "" if the server does not say.
+
+        Raises:
+            UserError: the file has samples that were judged otherwise.
+        """
+        stored = read_metadata(self._path)
+        if self.done and "" not in (stored.scorer, scorer) and stored.scorer != scorer:
+            raise UserError(
+                f"{self._path} holds {len(self.done)} samples that a scorer with other settings judged (verdict_sha256 "
+                f"was {short(stored.scorer)} and is {short(scorer)}): start the scorer as before, or name another file."
+            )
+        if not self.done:
+            self._write_metadata(dataclasses.replace(stored, scorer=scorer))
+
     def _wait_for(self, response: PendingResponse) -> None:
         self.seconds = response.seconds
         if (response.id, response.sample) not in self.done:
@@ -251,14 +272,7 @@ class SampleWriter:
         drawn = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
         if self._file.size == 0 and not drawn:
             journal.unlink(missing_ok=True)  # its samples file was deleted
-            content = {"format": FORMAT} | dataclasses.asdict(metadata)
-            path = metadata_path(self._path)
-            try:
-                atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
-            except OSError as error:
-                raise UserError(
-                    f"{path} cannot be written ({error.strerror}): make room and re-run the same command."
-                ) from error
+            self._write_metadata(metadata)
             return
         difference = read_metadata(self._path).difference(metadata)
         if difference:
@@ -266,6 +280,16 @@ class SampleWriter:
                 f"{self._path} holds samples of another run ({difference}): name another file, or delete it and its "
                 ".meta.json and .drawn to sample again."
             )
+
+    def _write_metadata(self, metadata: SampleMetadata) -> None:
+        content = {"format": FORMAT} | dataclasses.asdict(metadata)
+        path = metadata_path(self._path)
+        try:
+            atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be written ({error.strerror}): make room and re-run the same command."
+            ) from error
 
 
 def _parse(line: bytes) -> SampleRecord | None:

@@ -64,6 +64,7 @@ def create_app(
     """
     scorers = Scorers(settings)
     server, examples = settings.ScorerServer, examples_of(settings)
+    verdict_sha256 = settings.verdict_sha256  # of the functions' text now, which the workers load
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -133,8 +134,8 @@ def create_app(
 
     @app.get("/v1/info")
     async def info(_: Request) -> dict:
-        """The kind, engine and databases of each scorer, and the configuration's sha256."""
-        return {"scorers": settings.served, "config_sha256": config_sha256}
+        """The kind, engine and databases of each scorer; a sha256 of the configuration, and one of what decides."""
+        return {"scorers": settings.served, "config_sha256": config_sha256, "verdict_sha256": verdict_sha256}
 
     @app.get("/metrics")
     async def measured(_: Request) -> Response:

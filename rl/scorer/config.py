@@ -3,6 +3,8 @@
 docs/reference/settings.md lists them from here.
 """
 
+import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -32,6 +34,11 @@ from rl.scorer.sql.engines import ENGINES, EngineName
 
 # Similarity, from 0 to 1, at which an unknown name counts as a misspelt one of ours.
 _MISSPELT = 0.8
+# Settings on which no verdict depends: places, processes, caches and what is sent back.
+WITHOUT_EFFECT_ON_VERDICTS = frozenset(
+    ("database_path", "connection", "function", "num_instances", "slow_instances", "payload_rows", "payload_bytes")
+    + ("answer_cache_bytes", "gold_cache_bytes", "worker_gold_cache_bytes")
+)
 # The meaning of an empty section of Scorers, as in sql.yaml.
 _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
 
@@ -270,6 +277,18 @@ class Settings(_Section):
                     found["database_path"] = str(scorer.database_path.resolve())
             scorers.append(found)
         return scorers
+
+    @property
+    def verdict_sha256(self) -> str:
+        """Equal for servers that judge alike on equal databases: of limits, rules and the text of tasks' functions."""
+        judging = []
+        for scorer in self.Scorers.values():
+            settings = scorer.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_VERDICTS)
+            if isinstance(scorer, TaskSettings):
+                text = hashlib.sha256(scorer.path.read_bytes()).hexdigest()
+                settings |= {"function": scorer.function_name, "text": text}
+            judging.append((scorer.kind, settings))
+        return hashlib.sha256(json.dumps(sorted(judging), sort_keys=True).encode()).hexdigest()
 
     @property
     def sql(self) -> list[SqlSettings]:

@@ -119,6 +119,21 @@ def test_samples_of_another_run_are_rejected(tmp_path, change, named):
     assert len(list(read_samples(path))) == 2
 
 
+def test_samples_that_another_scorer_judged_are_not_continued(tmp_path):
+    path = tmp_path / "0.jsonl"
+    for scorer in ("ab" * 32, "cd" * 32):  # nothing is judged yet
+        with SampleWriter(path, METADATA) as writer:
+            writer.keep(PendingResponse(id=1, sample=0, response_ids=[3], seconds=0.1))
+            writer.judged_by(scorer)
+    with SampleWriter(path, METADATA) as writer:
+        writer.append(record(1, 0))
+        writer.judged_by("")  # a server that does not say
+        with pytest.raises(UserError, match="holds 1 samples that a .* judged .verdict_sha256 was cdcd.* and is efef"):
+            writer.judged_by("ef" * 32)
+    assert read_metadata(path).scorer == "cd" * 32
+    assert read_metadata(path).difference(dataclasses.replace(METADATA, scorer="ef" * 32)).startswith("scorer is cdcd")
+
+
 def test_metadata_that_are_missing_or_foreign(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))

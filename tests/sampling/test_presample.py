@@ -17,7 +17,7 @@ from rl.checks.files import files_of
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
-from rl.data.sample_file import PendingResponse, SampleWriter, journal_path, read_metadata
+from rl.data.sample_file import PendingResponse, SampleWriter, journal_path, metadata_path, read_metadata
 from rl.data.sample_summary import summarize
 from rl.scorer.client.scorer_client import ScorerUnavailable
 from tests.sampling.conftest import TRUTH, sorted_records
@@ -163,6 +163,13 @@ def test_samples_are_drawn_scored_and_described(
     summary = summarize(path)
     assert summary.prompts_by_correct.total() == 6 and summary.outcomes.total() == 24
     assert summary.pass_at(1) == pytest.approx(sum(r.acc for r in records) / 24)
+    # One without a line is not completed by a scorer that judges otherwise.
+    stored = overrides["presample.output"] = path.with_name("stored.jsonl")
+    stored.write_bytes(path.read_bytes()[: -len(path.read_bytes().splitlines(True)[-1])])
+    metadata_path(stored).write_text(metadata_path(path).read_text().replace(metadata.scorer, "ab" * 32))
+    with pytest.raises(UserError, match="a scorer with other settings judged .verdict_sha256 was abababababab and is"):
+        asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started")))
+    overrides["presample.output"] = path
     # A complete file needs neither scorer nor engine.
     overrides[SCORER] = DEAD_SCORER
     assert asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started"))).samples == 0

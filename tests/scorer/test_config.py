@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from rl.scorer.config import (
+    WITHOUT_EFFECT_ON_VERDICTS,
     MathSettings,
     ScorerSettings,
     ServerSettings,
@@ -42,6 +43,28 @@ def test_every_setting_has_its_meaning() -> None:
         named = {name: field.description for name, field in section.model_fields.items()}
         # REWARD_MODELS has the meaning of each class_name.
         assert [name for name, meaning in named.items() if not meaning and name != "class_name"] == []
+
+
+def test_the_verdict_sha256_differs_with_what_decides_alone(tmp_path: Path) -> None:
+    function, other = tmp_path / "mine.py", tmp_path / "elsewhere"
+    other.mkdir()
+    function.write_text("def judge(answer, truth):\n    return 1.0\n")
+    config = tmp_path / "scorer.yaml"
+
+    def sha256(sql: str = "", math: str = "", folder: Path = tmp_path) -> str:
+        config.write_text(
+            f"Scorers: {{A: {{class_name: SqlRewardModel, database_path: {folder}{sql}}}, "
+            f"B: {{class_name: MathRewardModel{math}}}, "
+            f"C: {{class_name: PythonRewardModel, task: mine, function: '{function}:judge'}}}}"
+        )
+        return load_settings(config).verdict_sha256
+
+    first = sha256()
+    assert first == sha256(folder=other) == sha256(", num_instances: 3, gold_cache_bytes: 0", ", answer_cache_bytes: 0")
+    assert all(name in SqlSettings.model_fields | TaskSettings.model_fields for name in WITHOUT_EFFECT_ON_VERDICTS)
+    different = [sha256(", order_check: false"), sha256(", prediction_seconds: 2"), sha256("", ", max_answer_chars: 5")]
+    function.write_text("def judge(answer, truth):\n    return 0.0\n")
+    assert len({first, sha256(), *different}) == 5
 
 
 SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rl.common.errors import UserError
 from rl.scorer.client.protocol import Job, Score, ScorerRefused, ScorerUnavailable, by_question
 from rl.scorer.client.servers import NoServerKnown, ServerPool
 from rl.scorer.client.transport import RequestSettings, Transport
@@ -104,6 +105,21 @@ class ScorerClient:
         addresses = [server.address for server in self._servers.servers()]
         found = await asyncio.gather(*map(self._transport.info, addresses))
         return dict(zip(addresses, found, strict=True))
+
+    async def verdict_sha256(self) -> str:
+        """What decides the servers' verdicts (rl.scorer.config.Settings.verdict_sha256); "" if none says it.
+
+        Raises:
+            UserError: two servers differ in it.
+        """
+        said = {address: info.get("verdict_sha256") for address, info in (await self.infos()).items() if info}
+        by_value = {value: address for address, value in said.items() if isinstance(value, str)}
+        if len(by_value) > 1:
+            first, second, *_ = by_value.values()
+            raise UserError(
+                f"The scorers at {first} and {second} judge with different settings: start all with one configuration."
+            )
+        return next(iter(by_value), "")
 
     async def _heartbeats(self) -> dict[str, str | None]:
         """The fault of each server, None if it is healthy."""

@@ -165,7 +165,8 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         What was drawn now.
 
     Raises:
-        UserError: job.responses lacks a response or has one to another prompt.
+        UserError: job.responses lacks a response or has one to another prompt; the scorer judges otherwise than when it
+            judged the file's samples; or several scorers judge differently.
         ScorerUnavailable: no scorer responds, at the start or later; samples written so far stay, for the next run.
     """
     with SampleWriter(job.output, job.metadata) as writer:
@@ -177,6 +178,7 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         all_drawn = len(writer.done) + len(writer.waiting) == job.total
         async with ScorerClient(**job.scorer_settings, digests=True) as scorer:
             await scorer.wait_until_healthy(SCORER_WAIT_S)
+            writer.judged_by(await scorer.verdict_sha256())
             async with contextlib.nullcontext() if all_drawn else engine() as client:
                 return await sample(
                     client,
