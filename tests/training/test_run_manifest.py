@@ -15,6 +15,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.common.git_state import git_state
 from rl.data.training_run import MANIFEST_FORMAT
+from verl.dph.pef.store import Store
 from verl.dph.training import run_manifest
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
@@ -39,6 +40,9 @@ def config(tmp_path):
 
 
 def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monkeypatch):
+    store = config.data.sft_pt = str(tmp_path / "pef.pt")
+    meta = {"coverage": "solved", "responses_per_prompt": "all"}
+    Store(dict(meta)).save(store)
     written = Manifest(config)
     folder = tmp_path / "runs" / "global_step_4"
     written.write(folder, step=4, resources={"GPU": 8.0})
@@ -46,9 +50,10 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
     content = json.loads((folder / "manifest.json").read_text())
     assert (content["format"], content["step"], content["ray_resources"]) == (MANIFEST_FORMAT, 4, {"GPU": 8.0})
     assert content["packages"]["verl"] == importlib.metadata.version("verl")
-    assert content["settings"]["trainer"]["tags"] == ["js", None, 3]
+    assert content["settings"]["trainer"]["tags"] == ["js", store, 3]
+    assert content["store"] == meta | {"rows": 0, "response_tokens": 0, "top_k": 0}
     files = {f"{tmp_path}/{name}.parquet": file_sha256(tmp_path / f"{name}.parquet") for name in ("a", "b")}
-    assert content["data"]["val_files"] == files and content["data"]["sft_pt"] == {}
+    assert content["data"]["val_files"] == files and content["data"]["sft_pt"] == {store: file_sha256(store)}
     assert len(content["model"]["model_hash"]) == 64
 
     (tmp_path / "a.parquet").write_text("changed while the run goes on")
@@ -80,6 +85,7 @@ def test_training_does_not_wait_for_the_models_hash_and_a_manifest_does(config, 
     assert train == [True] and steps == []
     content = json.loads((tmp_path / "global_step_1" / "manifest.json").read_text())
     assert content["model"]["model_hash"] == "a" * 64 and content["data"]["train_files"]
+    assert content["data"]["sft_pt"] == {} and content["store"] is None
 
 
 def test_without_a_hash_there_is_no_manifest(config, tmp_path):

@@ -1,4 +1,4 @@
-"""Provenance of a run, written beside every checkpoint: code, packages, data, model, settings, machines."""
+"""Provenance of a run, written beside every checkpoint: code, packages, data, store, model, settings, machines."""
 
 import importlib.metadata
 import json
@@ -17,6 +17,7 @@ from rl.common import atomic_write
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.common.git_state import git_state
 from rl.data.training_run import MANIFEST, MANIFEST_FORMAT
+from verl.dph.pef.store import Store
 
 _DATA_KEYS = ("train_files", "val_files", "sft_files", "sft_pt")
 
@@ -76,7 +77,11 @@ def packages() -> dict[str, str]:
 
 
 def _hashes_of(config: DictConfig) -> dict[str, Any]:
-    """The manifest's "model" and "data"."""
+    """The manifest's "model", "data" and "store", the store's own `meta`.
+
+    The settings that a store is written with, such as data.sft_coverage, need not be those of a run that reads it.
+    """
+    stores = files_of(config.data.get("sft_pt"))
     model = config.actor_rollout_ref.model
     return {
         "model": {
@@ -85,4 +90,5 @@ def _hashes_of(config: DictConfig) -> dict[str, Any]:
             "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
         },
         "data": {key: {str(path): file_sha256(path) for path in files_of(config.data.get(key))} for key in _DATA_KEYS},
+        "store": Store.load(str(stores[0])).meta if stores else None,
     }
