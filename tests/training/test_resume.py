@@ -129,6 +129,23 @@ def test_overlong_shaping_of_another_length_is_another_reward(run):
     assert f"{buffer}.enable was True and is None; {buffer}.len was 4 and is None" in run.rejection()
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "data.apply_chat_template_kwargs.enable_thinking",  # other prompts
+        "reward.custom_reward_function.reward_kwargs.mine",  # another reward
+        f"{ACTOR}optim.override_optimizer_config.amsgrad",  # another optimizer
+    ],
+)
+def test_a_key_that_only_one_run_has_is_a_change(run, key):
+    with_it = {f"+{key}": True}
+    save_checkpoint(run, **with_it)
+    run.prepare(with_it)
+    assert f"{key} was True and is None" in run.rejection()
+    save_checkpoint(run)
+    assert f"{key} was None and is True" in run.rejection(with_it)
+
+
 @pytest.mark.parametrize("loss_mode", ["kl_cov", "clip_cov"])
 def test_micro_batches_stay_where_a_loss_chooses_its_tokens_in_them(run, loss_mode):
     trained_with = {f"{ACTOR}policy_loss.loss_mode": loss_mode}

@@ -50,9 +50,12 @@ MAY_CHANGE = (
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
 )
 
-# Sections whose keys the user adds: a key that only one of the two runs has is a change here. Elsewhere it is a setting
-# of another version, and ignored.
-ADDED_BY_USERS = ("reward.reward_kwargs.*", "*.override_config.*", "*engine_kwargs.*", "*sampler_kwargs.*")
+# Sections whose keys the user adds: a key that only one of the two runs has is a change here, and in every section that
+# is empty in the other run. Elsewhere it is a setting of another version, and ignored.
+ADDED_BY_USERS = (
+    *("reward.reward_kwargs.*", "reward.custom_reward_function.reward_kwargs.*", "data.apply_chat_template_kwargs.*"),
+    *("data.mm_processor_kwargs.*", "*.override_config.*", "*engine_kwargs.*", "*sampler_kwargs.*"),
+)
 
 # verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
 CHOOSE_IN_MICRO_BATCHES = ("kl_cov", "clip_cov")
@@ -160,12 +163,20 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
         if trained_with.get(key, off) != off:
             yield f"{key} was {trained_with[key]}, which this version does not have"
     for key in sorted(now.keys() | trained_with.keys()):
-        if (key not in now or key not in trained_with) and not _among(ADDED_BY_USERS, key):
+        if (key not in now or key not in trained_with) and not _added_by_user(key, trained_with, now):
             continue
         was, value = trained_with.get(key), now.get(key)
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
         if differs and (_among(fixed, key) or not _among(MAY_CHANGE, key)):
             yield f"{key} was {was} and is {value}"
+
+
+def _added_by_user(key: str, *runs: dict) -> bool:
+    """Whether a key of only one run lies in a section for users' keys, or in a section that is empty in the other."""
+    *sections, _ = key.split(".")
+    above = [".".join(sections[:depth]) for depth in range(1, len(sections) + 1)]
+    empty = any(section in run and run[section] in (None, {}) for run in runs for section in above)
+    return empty or _among(ADDED_BY_USERS, key)
 
 
 def _implied(config: DictConfig) -> dict[str, float | str]:
