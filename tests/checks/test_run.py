@@ -1,5 +1,6 @@
 """What a program rejects before Ray starts: one sentence that names the setting, file or row, and exit code 2."""
 
+import logging
 import os
 import pickle
 import re
@@ -19,6 +20,7 @@ from verl.workers.config import FSDPActorConfig
 
 from rl.common.errors import UserError
 from tests.checks.conftest import of_mode
+from tests.tiny_run import prompt_row
 from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
 from verl.dph import main
 from verl.dph.checks import scorer
@@ -99,6 +101,27 @@ def test_a_batch_that_the_prompts_do_not_fill(run):
     sentence = run.rejection({"data.train_batch_size": 16})
     assert sentence.startswith("data.train_batch_size=16 is more than the 8 prompts of data.train_files, and a step")
     assert "holds 8 rows, but data.sft_batch_size=16 are used in every" in run.rejection({"data.sft_batch_size": 16})
+
+
+@pytest.mark.parametrize("key", ["train_files", "val_files"])
+def test_a_prompt_that_verl_would_cut_is_rejected(run, key, caplog):
+    """data.truncation=error has no effect in verl 0.9.1: its agent loop drops the first tokens."""
+    longer = Path(run.data).with_name("longer.parquet")
+    rows = [prompt_row(i, " ".join(["w1"] * (5 if i == 3 else 2))) for i in range(9)]
+    pd.DataFrame(rows).to_parquet(longer)
+    changes = {f"data.{key}": str(longer), "data.max_prompt_length": 4}
+    assert run.rejection(changes).startswith(
+        f"data.{key}: 1 of 9 prompts are longer than data.max_prompt_length=4 tokens (the longest is id 3 with 5): "
+        "raise it, or set data.filter_overlong_prompts=True to leave them out."
+    )
+    changes["data.filter_overlong_prompts"] = True
+    with caplog.at_level(logging.WARNING):
+        run.prepare(changes)
+    assert "1 of 9 prompts are longer" in caplog.text and "are left out" in caplog.text
+    if key == "train_files":
+        pd.DataFrame(rows[:8]).to_parquet(longer)
+        sentence = "data.train_batch_size=8 is more than the 7 prompts of data.train_files that are short enough"
+        assert sentence in run.rejection(changes)
 
 
 def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):

@@ -7,6 +7,7 @@ from rl.checks.files import files_of, prompt_settings
 from rl.common.errors import UserError
 from rl.data.rows import SAMPLES, Row, read_rows
 from rl.data.split import BASE_CORRECT
+from verl.dph.sampling.job import tokenized_prompts
 from verl.dph.training.config import has_keep_probe
 
 
@@ -25,6 +26,32 @@ def rows(config: DictConfig) -> list[Row]:
     if has_keep_probe(config):
         _check_probe(config.trainer.keep_probe)
     return [row for name in names for row in read_rows(files_of(config.data[name]))]
+
+
+def check_lengths(config: DictConfig) -> int:
+    """Count the tokens of all prompts: verl 0.9.1's agent loop cuts the beginning off a prompt that is too long.
+
+    Returns:
+        The number of prompts that are trained on.
+
+    Raises:
+        UserError: a prompt of training or validation is longer than data.max_prompt_length, and
+            data.filter_overlong_prompts does not leave it out; or too few are left for a batch.
+    """
+    found = {}
+    for key in ("train_files", "val_files"):
+        if key == "train_files" or config.data[key] != config.data.train_files:
+            try:
+                _, found[key] = tokenized_prompts(config, files_of(config.data[key]))
+            except UserError as error:
+                raise UserError(f"data.{key}: {error}") from None
+    left, size = len(found["train_files"]), config.data.train_batch_size
+    if left < size:
+        raise UserError(
+            f"data.train_batch_size={size} is more than the {left} prompts of data.train_files that are short enough "
+            f"(data.max_prompt_length={config.data.max_prompt_length}): raise the length, or lower the batch."
+        )
+    return left
 
 
 def _check_groups(config: DictConfig) -> None:

@@ -183,6 +183,13 @@ def prompts(subject: Subject) -> Finding:
     return ok(f"{len({row.origin for row in subject.rows}):,} prompts")  # validation may be of the same file
 
 
+def lengths(subject: Subject) -> Finding:
+    """No prompt is longer than data.max_prompt_length, or those that are may be left out."""
+    if subject.finished is not None or subject.writes_store:  # refinement counts the tokens of its prompts itself
+        return skipped("nothing is trained")
+    return ok(f"{data.check_lengths(subject.config):,} prompts are short enough to be trained on")
+
+
 def pef_store(subject: Subject) -> Finding:
     """The store that the run reads belongs to it; the store that it writes can be written."""
     config = subject.config
@@ -237,6 +244,7 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
         Check("checkpoint", checkpoint, needs=(*_VALID, "rules", "other runs")),
         Check("disk", disk, needs=(*_VALID, "rules", "checkpoint")),
         Check("data", prompts, needs=("settings", "files")),
+        Check("lengths", lengths, needs=(*_VALID, "rules", "tokenizer", "checkpoint", "data")),
         Check("store", pef_store, needs=(*_VALID, "rules", "tokenizer", "checkpoint")),
         Check("scorer", answers, needs=("data",)),
         Check("verl's checks", with_verl, needs=(*_VALID, "rules")),
