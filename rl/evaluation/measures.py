@@ -7,7 +7,6 @@ import numpy as np
 from rl.common.outcomes import CORRECT_TOLERANCE
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval
 from rl.metrics.distinct_n import ORDERS
-from rl.metrics.pass_at_k import k_values
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, BY_STRUCTURE, OTHERS
 
 SHARE, NUMBER, NATS = "share", "number", "nats"
@@ -69,7 +68,8 @@ MEASURES = (
     ),
     Measure(
         "lost",
-        "Share of the prompts that the base solved for which no sample is correct.",
+        "Share of the prompts that the base solved for which no sample is correct. null for the base itself, whose "
+        "first {solved_in} samples decided what it solved; a second draw of the base shows the noise.",
         used=(MAIN, OF_GROUPS),
     ),
     Measure(
@@ -198,7 +198,7 @@ def metrics_for(use: str, n: int, solved_in: int) -> list[str]:
         n: samples per prompt.
         solved_in: see the report's specification.
     """
-    of_pass = (solved_in, n) if use in (TESTED, CLAIMED) else [k for k in k_values(n) if k in (1, solved_in, n)]
+    of_pass = (solved_in, n) if use in (TESTED, CLAIMED) else sorted({1, solved_in, n})
     found = []
     for measure in (measure for measure in MEASURES if use in measure.used):
         family, at, _ = measure.name.partition("@")

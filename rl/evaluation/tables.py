@@ -3,6 +3,7 @@
 tables.md, tables.tex, report.html and the terminal show them (table.py).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from rl.data.benchmarks import BENCHMARKS
@@ -11,7 +12,7 @@ from rl.evaluation.analysis.questions import PLAIN
 from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
 from rl.evaluation.spec import BASE
 from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
-from rl.metrics.pass_at_k import SOLVED_IN, k_values
+from rl.metrics.pass_at_k import SOLVED_IN
 
 VERDICT_CLASSES = {
     SUPPORTED: "yes",
@@ -29,13 +30,16 @@ def split_name(split: str) -> str:
 
 
 def group_titles(summary: dict) -> dict[tuple[str, str], str]:
-    """{(key, value): name of these questions} of a summary's groups."""
+    """{(key, value): name of these questions} of a summary's groups; names differ."""
     groups = summary.get("groups", {})
-    return {
-        (key, value): f"not {key}" if value == PLAIN and len(groups) > 1 else value
-        for key, values in groups.items()
-        for value in values
-    }
+    keys_with = Counter(value for values in groups.values() for value in values)
+
+    def title(key: str, value: str) -> str:
+        if value == PLAIN and len(groups) > 1:
+            return f"not {key}"
+        return value if keys_with[value] == 1 else f"{key} {value}"
+
+    return {(key, value): title(key, value) for key, values in groups.items() for value in values}
 
 
 def of_groups(summaries: Summaries) -> dict[str, Summaries]:
@@ -73,7 +77,7 @@ def page_tables(
     main = metrics_for(MAIN, n, solved_in)
     parts = {
         name: (summaries, main, ""),
-        f"Pass@k for every k, {name.lower()}": (summaries, [f"pass@{k}" for k in k_values(n)], ""),
+        f"Pass@k for every k, {name.lower()}": (summaries, [f"pass@{k}" for k in summaries[BASE]["pass@k"]], ""),
         f"Majority, variety and length, {name.lower()}": (summaries, metrics_for(ANSWERS, n, solved_in), ""),
     } | {f"{name}, {words}": (found, main, f"{words} ") for words, found in of_groups(summaries).items()}
     return {

@@ -1,6 +1,7 @@
 """Methods compared over training seeds, from real sample files."""
 
 import json
+import math
 import re
 
 import numpy as np
@@ -76,6 +77,19 @@ def test_means_and_intervals_over_seeds(written):
         assert (folder / f"seed_{seed}" / "report.html").exists()
 
 
+def test_solved_in_any_number_of_samples_has_a_column(written, tmp_path):
+    folder, *_ = written
+    methods = {name: {"splits": sample_files(name)} for name in ("base", "base_again")}
+    methods |= {name: {"splits": sample_files(f"{name}_s1")} for name in ("grpo", "dph_js")}
+    content = {"title": "t", "summary": "s", "methods": methods, "solved_in": 6}
+    write_seeds(tmp_path, "study", {1: specification(content, folder)}, ["grpo"], {})
+    found = json.loads((tmp_path / "study.json").read_text())
+    # GRPO is right in 16 of 32 samples.
+    none_right = math.comb(16, 6) / math.comb(32, 6)
+    assert found["methods"]["grpo"]["Pass@6"]["values"] == pytest.approx([1 - none_right])
+    assert "Pass@6" in (tmp_path / "study.md").read_text() and (tmp_path / "pareto.svg").exists()
+
+
 def test_primary_comparisons_are_corrected_together_and_with_the_base(written):
     _, content, table = written
     primary = {pair: of["Pass@1"] for pair, of in content["primary"].items()}
@@ -119,6 +133,11 @@ def test_groups_of_questions_have_a_table_of_their_own_and_are_not_compared(writ
     labels = {"grpo": "GRPO", "dph_js": "DPH-JS"}
     columns = list(columns_of(reports[0]["grpo"], 8))
     found = compare_seeds(seed_values(reports, ["base", *labels], 8), list(labels), ["grpo"], columns)
+    # A group called as another split does not take its column; DPH-JS's Pass@1 is .75, of the group half of it.
+    named = {"kind": {"out of domain": groups["ambiguous"]}}
+    alike = {split: of_split | {"groups": named} for split, of_split in reports[0]["dph_js"].items()}
+    [values] = seed_values([{"dph_js": alike}], ["dph_js"], 8)["dph_js"]
+    assert (values["Pass@1, out of domain"], values["Pass@1, group out of domain"]) == (0.75, 0.375)
     methods = found.methods
     # Pass@1 of GRPO is .5 and .75; a quarter of them are .125 and .1875.
     assert methods["grpo"]["Pass@1, ambiguous"].values == pytest.approx([0.125, 0.1875])

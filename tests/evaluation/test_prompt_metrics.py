@@ -7,8 +7,9 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata
-from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, transition_shares
+from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group, transition_shares
 from rl.evaluation.analysis.samples import SampleSet
+from rl.evaluation.measures import MAIN, interval_of, metrics_for
 from rl.metrics.distinct_answers import NO_VOTE
 
 STYLES = ("JOIN", "IN", "Others")
@@ -48,8 +49,18 @@ def test_base_is_compared_through_its_later_samples():
     base = sample_set([[1, 0, 0, 0], [1, 1, 0, 1], [0, 0, 1, 1]])
     metrics = prompt_metrics(base, None, base, solved_in=2)
     np.testing.assert_array_equal(metrics["keep_rate"], [0, 1, np.nan])
-    np.testing.assert_array_equal(metrics["lost"], [1, 0, np.nan])
+    assert np.isnan(metrics["lost"]).all(), "of 2 samples more are all wrong than of a method's 4"
     np.testing.assert_array_equal(metrics["newly_solved"], [np.nan, np.nan, 1])
+
+
+def test_the_summary_has_the_k_that_decides_what_is_solved():
+    base, method = sample_set([[1, 0, 0, 0, 0, 0]]), sample_set([[1, 1, 0, 0, 0, 0]])
+    metrics = prompt_metrics(method, None, base, solved_in=3)
+    for summary in (summarise(method, metrics), summarise_group(metrics, np.array([True]))):
+        assert list(summary["pass@k"]) == ["1", "2", "3", "4", "6"]
+        assert summary["pass@k"]["3"][0] == pytest.approx(1 - 4 / 20)  # of C(6, 3) draws, C(4, 3) are all wrong
+        assert interval_of(summary, "pass@3")[0] == pytest.approx(0.8)
+    assert metrics_for(MAIN, 6, 3)[:4] == ["greedy", "pass@1", "pass@3", "pass@6"]
 
 
 def test_undefined_metrics_are_null():

@@ -129,6 +129,8 @@ def test_results_of_groups_of_questions(run):
     several = ["hard", "not hard", "simple", "moderate", "challenging", "not difficulty"]
     assert list(group_titles(summary).values()) == several
     assert list(group_titles({"groups": {"hard": groups["hard"]}}).values()) == ["hard", "plain"]
+    titles = group_titles({"groups": {"hops": {"1": {}, "2": {}}, "tables": {"1": {}, "3": {}}}})
+    assert list(titles.values()) == ["hops 1", "2", "tables 1", "3"]
     in_style = [sample["acc"] for sample in samples if sample["pred"].startswith("/*JOIN*/")]
     accuracies = summary["style_accuracy"]
     assert accuracies["JOIN"][0] == pytest.approx(np.mean(in_style)) and accuracies["CTE"] is None

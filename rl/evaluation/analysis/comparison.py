@@ -71,7 +71,7 @@ def compare(spec: ReportSpec) -> Comparison:
             drawn, base = samples[name][split], samples[BASE][split]
             of_prompts = prompt_metrics(drawn, greedy[name, split], base, spec.solved_in, by_result)
             of_groups = {
-                key: {value: summarise_group(drawn.n, of_prompts, members) for value, members in values.items()}
+                key: {value: summarise_group(of_prompts, members) for value, members in values.items()}
                 for key, values in groups.items()
             }
             metrics[name][split] = of_prompts

@@ -168,7 +168,10 @@ def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
     first = next(iter(of_splits.values()))
     metrics = [m for m in metrics_for(OVER_SEEDS, first["n"], solved_in) if m == "greedy" or "@" in m]
     for words, group in of_groups({"": first}).items():
-        found |= {f"{in_words(metric)}, {words}": interval_of(group[""], metric) for metric in metrics}
+        of_group = {f"{in_words(metric)}, {words}": interval_of(group[""], metric) for metric in metrics}
+        if of_group.keys() & found.keys():  # another split has the group's name
+            of_group = {f"{in_words(metric)}, group {words}": interval_of(group[""], metric) for metric in metrics}
+        found |= of_group
     return {column: float(interval[0]) for column, interval in found.items() if interval is not None}
 
 

@@ -66,7 +66,8 @@ def _against_base(samples: SampleSet, base: SampleSet, solved_in: int) -> dict[s
     """keep_rate and lost on the prompts that the base solved, newly_solved on the others.
 
     The base itself is measured on its later samples, which did not decide what it solved. With fewer than solved_in of
-    them, its values are NaN.
+    them, its values are NaN. `lost` always is: fewer samples are more often all wrong, so that it could not be compared
+    with a method's. A second draw of the base has it.
     """
     solved = base.correct[:, :solved_in].any(axis=1)
     answers = samples.correct[:, solved_in:] if samples is base else samples.correct
@@ -77,7 +78,7 @@ def _against_base(samples: SampleSet, base: SampleSet, solved_in: int) -> dict[s
     reached = pass_at_k(counts, n, solved_in)
     return {
         "keep_rate": np.where(solved, reached, np.nan),
-        "lost": np.where(solved, counts == 0, np.nan),
+        "lost": np.where(solved & (samples is not base), counts == 0, np.nan),
         "newly_solved": np.where(solved, np.nan, reached),
     }
 
@@ -121,7 +122,7 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
     all_styles, among_correct = (style_counts(samples.style, of, named) for of in (samples.style >= 0, samples.correct))
     shares = (all_styles.sum(axis=0) / samples.style.size).tolist()
     accuracies = [ratio_interval(among_correct[:, i], all_styles[:, i]) for i in range(named)]
-    of_k = {"pass@k": k_values(n), "maj@k": k_values(n), "mean@k": (n,)}
+    of_k = {"pass@k": _ks_of_pass(metrics), "maj@k": k_values(n), "mean@k": (n,)}
     return {
         "n": n,
         "prompts": samples.prompts,
@@ -135,15 +136,19 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
     }
 
 
-def summarise_group(n: int, metrics: dict[str, np.ndarray], members: np.ndarray) -> dict:
+def _ks_of_pass(metrics: dict[str, np.ndarray]) -> list[int]:
+    """k_values(n) and solved_in, ascending."""
+    return sorted(int(name.removeprefix("pass@")) for name in metrics if name.startswith("pass@"))
+
+
+def summarise_group(metrics: dict[str, np.ndarray], members: np.ndarray) -> dict:
     """The summary of a group of questions: Pass@k and the measures used OF_GROUPS, in the form of `summarise`.
 
     Args:
-        n: samples per prompt.
         metrics: {metric: [P] float64}, as prompt_metrics returns them.
         members: [P] bool.
     """
     interval = {name: mean_interval(values[members]) for name, values in metrics.items()}
     names = [measure.name for measure in MEASURES if OF_GROUPS in measure.used and "@" not in measure.name]
-    passed = {"pass@k": {str(k): interval[f"pass@{k}"] for k in k_values(n)}}
+    passed = {"pass@k": {str(k): interval[f"pass@{k}"] for k in _ks_of_pass(metrics)}}
     return {"prompts": int(members.sum())} | passed | {name: interval.get(name) for name in names}
