@@ -100,6 +100,10 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     if options.corrections is not None:
         records = _corrected(records, options.corrections, benchmark)
     audited = _audited(options.audit, options.drop_for) if options.audit is not None else {}
+    first_id = row_id(name, options.split, 0)
+    if unknown := audited.keys() - {first_id + record.number for record in records if type(record.number) is int}:
+        rows = f"{number_of(len(unknown), 'row')} that {name} {options.split} of --input lacks"
+        sys.stderr.write(f"{options.audit} leaves out {rows}: {named(sorted(unknown))}.\n")
     _report_missing(databases, records, options.databases)
     budget = Budget(options.max_prompt_tokens, options.tokenizer)
     output = Path(str(options.output).replace("{name}", name).replace("{split}", options.split))
@@ -173,7 +177,10 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
     contradicted: dict[int, None] = {}  # an ordered set
     for position, found in enumerate(given):
         found = found if isinstance(found, Mapping) else {}
-        sql = next((found[key] for key in (benchmark.query, *_CORRECTED_SQL) if found.get(key)), None)
+        # A review's table has the query as it was, under the benchmark's own key, beside the corrected one.
+        sql = next(
+            (found[key] for key in (_CORRECTED_SQL[0], benchmark.query, *_CORRECTED_SQL) if found.get(key)), None
+        )
         texts = {benchmark.query: sql, benchmark.question: found.get("question"), "evidence": found.get("evidence")}
         texts = {key: text for key, text in texts.items() if isinstance(text, str) and text.strip()}
         id = _correction_id(found)
@@ -192,7 +199,7 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
         changes[key] = texts
     if contradicted:
         sys.stderr.write(f"{file} has different corrections of {named(contradicted)}: the last one counts.\n")
-    corrected = list(records)
+    corrected, changed = list(records), 0
     unknown = dict(changes)
     for index, record in enumerate(records):
         number = index if whole else record.number
@@ -200,11 +207,14 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
             values = {**record.values, **changes[number]}
             if values != record.values:
                 corrected[index] = replace(record, values=values, corrected=file)
+                changed += 1
             unknown.pop(number, None)
     if not changes:
         raise UserError(f"{file} holds no correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]} for each.")
     if len(unknown) == len(changes):
         raise UserError(f"{file} corrects no record of --input (first {first_of(unknown)}): give the list of its ids.")
+    if not changed:
+        sys.stderr.write(f"{file} changes nothing: its queries, questions and evidence are those of --input.\n")
     if unknown:
         sys.stderr.write(f"{file} corrects {number_of(len(unknown), 'record')} that --input lacks: {named(unknown)}.\n")
     return corrected

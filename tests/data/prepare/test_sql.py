@@ -325,6 +325,13 @@ def test_corrections(prepare, bird):
         ]
         assert [row["extra_info"]["source"] for row in rows] == ["dev.json", name, name]
         assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
+    # A review's table has both queries.
+    (bird / "review.csv").write_text("question_id,SQL,corrected_sql\n0,SELECT COUNT(*) FROM customer,SELECT 7\n")
+    done = prepare(*of_bird("--corrections", "review.csv", "--output", "c.parquet"))
+    assert golds("c.parquet")[0] == "SELECT 7" and "changes nothing" not in done.err
+    (bird / "same.csv").write_text("question_id,SQL\n0,SELECT COUNT(*) FROM customer\n")
+    done = prepare(*of_bird("--corrections", "same.csv", "--output", "c.parquet"))
+    assert done.exit_code == 0 and "same.csv changes nothing: its queries, questions" in done.err
     for wrong, sentence in (
         ({"corrected_sql": "SELECT 1"}, "record 0 is not a correction: give a question_id and a corrected_sql."),
         ({"question_id": 1, "note": "wrong"}, "record 0 is not a correction"),
@@ -407,7 +414,10 @@ def test_a_set_published_again_without_ids_corrects_by_position(prepare, bird):
 def test_audited_rows_are_left_out(prepare, bird):
     table = "id,outcome\n20000000,gold_error\n20000001,tie\n20000001,distinct\n99,empty\n"
     (bird / "audit.csv").write_text(table)
-    assert prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet")).exit_code == 0
+    done = prepare(*of_bird("--audit", "audit.csv", "--drop-for", "gold_error", "empty", "--output", "a.parquet"))
+    assert "audit.csv leaves out 1 row that bird dev of --input lacks: id 99.\n" in done.err
+    done = prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet"))
+    assert done.exit_code == 0 and "lacks" not in done.err
     assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_001, 20_000_002]
     done = prepare(*of_bird("--audit", "audit.csv", "--drop-for", "tie", "--output", "a.parquet"))
     assert done.exit_code == 0 and "       1  the audit found tie\n" in done.out
