@@ -1,5 +1,6 @@
 """The specification of a report of several runs, from their evaluations."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from rl.evaluation.spec import (
     specification,
 )
 
+_CHECKPOINT = re.compile(r"/global_step_(\d+)(?=/|$)")
 SPEC, EVALUATION = "spec.json", "evaluation"
 
 
@@ -153,7 +155,23 @@ def _candidate(name: str, folder: Path) -> Candidate:
             f"{folder} has no samples to compare: evaluate it into {folder / EVALUATION} (the command that training "
             "ends with)."
         )
-    return Candidate(name, folder, run, read_spec(spec))
+    candidate = Candidate(name, folder, run, read_spec(spec))
+    _require_last_step(candidate)
+    return candidate
+
+
+def _require_last_step(candidate: Candidate) -> None:
+    """Raise UserError if a run has been trained on since its evaluation."""
+    spec, run = candidate.evaluation, candidate.run
+    if run is None or len(spec.trained) != 1:
+        return
+    of_splits = spec.methods[spec.trained[0]].splits
+    evaluated = _CHECKPOINT.search(read_metadata(of_splits[spec.splits[0]].samples).model)
+    if evaluated is not None and int(evaluated[1]) != run.step:
+        raise UserError(
+            f"{candidate.folder} was evaluated at step {evaluated[1]} and is at step {run.step}: evaluate its newest "
+            f"checkpoint, or compare the evaluation by its own folder, {candidate.folder / EVALUATION}."
+        )
 
 
 def _on(splits: Sequence[str], method: MethodSpec) -> MethodSpec:

@@ -31,14 +31,14 @@ def ended(made_up_run, name: str, rehearses: bool = False):
 def evaluated(made_up_run, made_up_report):
     """Two finished runs with evaluations of their own; in_domain is the split that both have."""
 
-    def make(name: str, splits: tuple[str, ...], skill: float, base: str = "base"):
+    def make(name: str, splits: tuple[str, ...], skill: float, base: str = "base", step: int = 2):
         run = ended(made_up_run, name, rehearses="js" in name)
         folder = run.folder / "evaluation"
         folder.mkdir()
         report = made_up_report(folder, splits=splits)
         report.method("base", model=base)
         report.method("base_again", model=base)
-        report.method(run.folder.name, skill=skill)
+        report.method(run.folder.name, skill=skill, model=f"{run.folder}/global_step_{step}/actor/huggingface")
         report.ask(difficulty=["simple", "moderate", "challenging"])
         report.content |= {"groups": ["difficulty"], "commands": [f"dph train {name}"]}
         report.write()
@@ -166,5 +166,10 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_pat
     )
     plain = ended(made_up_run, "plain").folder
     assert f"{plain} has no samples to compare: evaluate it into {plain / 'evaluation'}" in rejected(js, plain)
+    older = evaluated("older", ("in_domain",), 1.0, step=1)
+    assert f"{older} was evaluated at step 1 and is at step 2: evaluate its newest checkpoint, or" in rejected(
+        js, older
+    )
+    assert compare(capsys, js, older / "evaluation", out=tmp_path / "with_older")[0] == 0
     assert "against another base model" in rejected(js, evaluated("grpo", ("in_domain",), 1.0, base="other"))
     assert "no split in common (in_domain; far)" in rejected(js, evaluated("far", ("far",), 1.0))

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
@@ -65,23 +66,22 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remot
     if out.exists():
         raise UserError(f"{out} exists: name another folder, or delete it.")
     check_model(str(checkpoint))
-    aside = out.with_name(f"{out.name}.part")
-    shutil.rmtree(aside, ignore_errors=True)
     try:
-        with temporary_model_folder(str(checkpoint), out.with_name(f"{out.name}.merged"), trust_remote_code) as source:
-            shutil.copytree(source, aside)
-        if dtype is not None:
-            policy = AutoModelForCausalLM.from_pretrained(
-                aside, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code
-            )
-            policy.save_pretrained(aside)
-        if (checkpoint / MANIFEST).is_file():  # checkpoints of other programs have none
-            shutil.copy(checkpoint / MANIFEST, aside / "training_manifest.json")
-        os.replace(aside, out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
+            aside, merged = Path(temporary) / "model", Path(temporary) / "merged"
+            with temporary_model_folder(str(checkpoint), merged, trust_remote_code) as source:
+                shutil.copytree(source, aside)
+            if dtype is not None:
+                policy = AutoModelForCausalLM.from_pretrained(
+                    aside, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code
+                )
+                policy.save_pretrained(aside)
+            if (checkpoint / MANIFEST).is_file():  # checkpoints of other programs have none
+                shutil.copy(checkpoint / MANIFEST, aside / "training_manifest.json")
+            os.replace(aside, out)
     except OSError as error:
         raise UserError(f"{out} cannot be written ({error.strerror or error}): make room, or name another.") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 if __name__ == "__main__":
