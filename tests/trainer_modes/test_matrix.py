@@ -131,8 +131,10 @@ def test_dynamic_sampling_drops_the_groups_at_the_cap(training, of_lora):
     )
     assert sum(evicted) == len(groups) - right[1]
     assert right[1] == sum(surplus) + PROMPTS * len(of_lora)
-    shares = [metrics["dph/pass@1"] * (PROMPTS + out) for metrics, out in zip(of_lora.values(), evicted, strict=True)]
-    assert sum(shares) * N == pytest.approx(sum(m * count for m, count in right.items()) - sum(surplus))
+    # Pass@1 is of all groups that were sampled.
+    sampled = [PROMPTS + out + beyond for out, beyond in zip(evicted, surplus, strict=True)]
+    shares = [metrics["dph/pass@1"] * size for metrics, size in zip(of_lora.values(), sampled, strict=True)]
+    assert sum(shares) * N == pytest.approx(sum(m * count for m, count in right.items()))
     that_teach = [sorted(answer for answer, _ in group) for group in groups if sum(right for _, right in group) == 1]
     for step, metrics in of_lora.items():
         trained = defaultdict(list)

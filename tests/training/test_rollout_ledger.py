@@ -207,10 +207,10 @@ def test_w_reinforce_never_counts_a_correct_or_unjudged_response_as_wrong(groups
         step(groups_of_3)
 
 
-@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
-def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode):
+@pytest.mark.parametrize(("mode", "beyond"), [("sync", 1), ("colocate_async", 0)])
+def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode, beyond):
     """3 of 4 are the cap: verl drops a and b, the cap c and e; of the two that are left, d and a new one, nothing is
-    changed."""
+    changed. In the mode sync verl draws a second new one, which the step has no room for."""
     config, queue = trainer.config, trainer.queue
     config.algorithm.update(success_cap=0.75, filter_groups={"enable": True})
     config.actor_rollout_ref.rollout.n, config.trainer.max_failed_rollouts = 4, 1
@@ -223,7 +223,7 @@ def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode
     assert {key.split("_")[0] for key in trainer.sample().keys} == {"d", "new1"}
     assert not {key.split("_")[0] for key in queue.items} & set("abce")
     metrics = trainer.ledger.take_metrics()
-    assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 3 + 2 + 3 + 1) / 4 / 6)
+    assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 3 + 2 + 3 + 1 + beyond) / 4 / (6 + beyond))
     assert metrics["dph/groups_dropped_by_cap"] == 2
     assert trainer.ledger.take_metrics()["dph/groups_dropped_by_cap"] == 0
 

@@ -74,7 +74,8 @@ class RolloutLedger:
         self._scored: list[Scored] = []  # what is trained on
         self._reward_infos: list[dict] = []  # also of masked rollouts
         self._unjudged = 0
-        self._dropped: list[Scored] = []  # by dynamic sampling
+        self._dropped: list[Scored] = []  # by dynamic sampling, also those drawn beyond the batch
+        self._evicts = False  # whether verl is evicting groups, whose verdicts are kept already
         self._dropped_by_cap = 0
 
     # ------------------------------------------------------------------------------------------------ sampling
@@ -101,6 +102,7 @@ class RolloutLedger:
             buffer._sync_metadata_from_transfer_queue = look
         buffer.sample = partial(self._sample, buffer.sample)
         buffer._evict_terminal_groups = partial(self._evict, buffer, buffer._evict_terminal_groups)
+        buffer._clear_groups = partial(self._clear, buffer, buffer._clear_groups)
         if self._drops_capped:
             buffer._dapo_filtered_keys = partial(self._filter, buffer, buffer._dapo_filtered_keys)
         buffer._select_prompt_uids = partial(_select_in_order, buffer._select_prompt_uids)
@@ -179,7 +181,20 @@ class RolloutLedger:
             self.count_failed(sum(n - there[prompt] for prompt in reasons[2]), global_steps)
         self._dropped += _rows_of(buffer, partition_id, reasons[1])
         self._dropped_by_cap += sum(self._capped.get(prompt, False) for prompt in reasons[1])
-        return evict(global_steps, partition_id, reasons)
+        self._evicts = True
+        try:
+            return evict(global_steps, partition_id, reasons)
+        finally:
+            self._evicts = False
+
+    def _clear(self, buffer: ReplayBuffer, clear: Callable, partition_id: str, prompts: set[str]) -> None:
+        """The replay buffer's removal of groups, which also keeps the verdicts of the undecided ones beyond the batch.
+
+        Without them Pass@k would count every decided group that was drawn and only a part of the others.
+        """
+        if partition_id == "train" and not self._evicts:
+            self._dropped += _rows_of(buffer, partition_id, prompts)
+        clear(partition_id, prompts)
 
     # ------------------------------------------------------------------------------------------------ a step's rows
 

@@ -44,8 +44,8 @@ def rollout_metrics(
     Args:
         responses: (prompt, response).
         n: responses per prompt; some prompts have fewer because rollouts failed.
-        dropped: the responses of groups that dynamic sampling dropped. They count in Pass@k, which would otherwise
-            describe the undecided prompts only.
+        dropped: the responses of groups that dynamic sampling dropped or drew beyond the batch. They count in Pass@k,
+            which would otherwise describe the undecided prompts only.
     """
     groups = _by_prompt(responses)
     counts = _counts(groups) + _counts(_by_prompt(dropped))
