@@ -247,6 +247,8 @@ OF_VERL = (
     Setting("data.max_response_length", Count),
     Setting("algorithm.adv_estimator", str),
     Setting("actor_rollout_ref.rollout.n", Count),
+    Setting("actor_rollout_ref.rollout.val_kwargs.n", Count),
+    Setting("actor_rollout_ref.rollout.val_kwargs.temperature", PositiveOrZero),
     Setting("actor_rollout_ref.rollout.temperature", Positive),
     Setting("actor_rollout_ref.rollout.top_p", Share),
     Setting("actor_rollout_ref.rollout.max_num_seqs", Count),

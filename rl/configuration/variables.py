@@ -36,6 +36,8 @@ def _value(name: str, default: Any) -> Any:
         return default
     if text in ("null", "None", "none"):
         return None
+    if re.fullmatch(r"[+-]?0\d+", text):
+        return int(text)  # YAML 1.1 reads 010 as 8
     try:
         return OmegaConf.create(f"value: {text}").value
     except (yaml.YAMLError, AttributeError):

@@ -48,6 +48,8 @@ def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
         actor.sft_loss_control.gain = 0.1
 
 
+VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
+
 # ---------------------------------------------------------------------------------------------------- single settings
 
 
@@ -146,7 +148,12 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
             {PROBE + "prompts": 4, PROBE + "unsolved_files": "/nowhere.parquet"},
             "keep_probe.unsolved_files=/nowhere.parquet does not exist: correct the path",
         ),
-        ({PROBE + "prompts": 4}, "data.parquet has no column base_correct, by which dph/newly_solved"),
+        ({PROBE + "prompts": 4}, "solved_files=.*data.parquet has no column base_correct, by which dph/keep_rate"),
+        (
+            {"trainer.test_freq": 2, f"{VALIDATION}n": 8, f"{VALIDATION}temperature": 0},
+            "val_kwargs.n=8 asks for as many equal responses, because validation has the temperature 0",
+        ),
+        ({f"{VALIDATION}n": 0}, "val_kwargs.n=0 must be a whole number, 1 or more"),
         ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*scorer_server_without_ray.py"),
         ({f"{ACTOR}sft_loss_estimator": "topk"}, "pef.pt holds no next-token distributions"),
         ({"actor_rollout_ref.rollout.temperature": 0.6}, "made with another temperature"),

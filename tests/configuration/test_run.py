@@ -36,10 +36,12 @@ def test_a_script_s_run(environment):
 
 def test_a_method_s_name_and_the_environment_s_settings(environment):
     environment(MODEL_PATH="/models/mine", DEVICE="cpu", PYTHON="/some/python", SETTINGS="llama_math")
+    environment(TOTAL_STEPS="010")
     run = run_of("grpo", ["--dry-run=config", "my_run"])
     assert (run.launch.python, run.environment["VERL_PLATFORM"], run.device) == ("/some/python", "cpu", "cpu")
     assert run.experiment.name == "llama_math" and run.dry_run == "config"
     assert run.values["actor_rollout_ref.model.path"] == "/models/mine"
+    assert run.values["trainer.total_training_steps"] == 10  # YAML reads 8
 
 
 def test_variables_of_other_methods():

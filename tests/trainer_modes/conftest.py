@@ -127,10 +127,12 @@ def save_prompts(path: Path, ids: range) -> None:
     pd.DataFrame(prompt_row(i, f"w{i} w{i + 1}") for i in ids).to_parquet(path)
 
 
-def save_judged_prompts(path: Path, judged: dict[int, float | None]) -> None:
+def save_judged_prompts(path: Path, judged: dict[int, float | None], base_correct: int = 0) -> None:
     """Prompts, by id, whose answers are all right (1), all wrong (0), or judged as any other's (None)."""
     rewards = {i: {"style": "rule", "ground_truth": TRUTH | {"judged": value}} for i, value in judged.items()}
-    rows = (prompt_row(i, f"w{i} w{i + 1}", reward_model=reward, base_correct=0) for i, reward in rewards.items())
+    rows = (
+        prompt_row(i, f"w{i} w{i + 1}", reward_model=reward, base_correct=base_correct) for i, reward in rewards.items()
+    )
     pd.DataFrame(rows).to_parquet(path)
 
 

@@ -96,9 +96,12 @@ def check_rollouts_hold(training, name, step):
 def probe_of(training):
     """Settings of a keep-rate probe on prompts whose answers are all right or all wrong."""
     probe = {"trainer__keep_probe__prompts": 4, "trainer__keep_probe__n": 2}
-    for files, judged in ("solved_files", {0: 1.0, 1: 1.0, 2: 0.0, 3: 1.0}), ("unsolved_files", {20: 1.0, 21: 0.0}):
+    for files, judged, base_correct in (
+        ("solved_files", {0: 1.0, 1: 1.0, 2: 0.0, 3: 1.0}, 8),
+        ("unsolved_files", {20: 1.0, 21: 0.0}, 0),
+    ):
         probe[f"trainer__keep_probe__{files}"] = training.folder / f"{files}.parquet"
-        save_judged_prompts(training.folder / f"{files}.parquet", judged)
+        save_judged_prompts(training.folder / f"{files}.parquet", judged, base_correct)
     return probe
 
 

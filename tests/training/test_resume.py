@@ -4,6 +4,7 @@ import functools
 import json
 import logging
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -144,6 +145,16 @@ def test_a_key_that_only_one_run_has_is_a_change(run, key):
     assert f"{key} was True and is None" in run.rejection()
     save_checkpoint(run)
     assert f"{key} was None and is True" in run.rejection(with_it)
+
+
+def test_the_order_of_the_training_files_stays(run):
+    """The checkpoint has the place in the epoch by the rows' numbers over all files."""
+    second = str(Path(run.data).with_name("second.parquet"))
+    pd.DataFrame(dataset_row(100 + i) for i in range(8)).to_parquet(second)
+    save_checkpoint(run, **{"data.train_files": [run.data, second]})
+    run.prepare({"data.train_files": [run.data, second]})
+    sentence = f"data.train_files was {run.data}, {second} and is {second}, {run.data}, with other contents or in an"
+    assert sentence in run.rejection({"data.train_files": [second, run.data]})
 
 
 @pytest.mark.parametrize("loss_mode", ["kl_cov", "clip_cov"])

@@ -5,6 +5,7 @@ from omegaconf import DictConfig
 
 from rl.checks.files import files_of, prompt_settings
 from rl.common.errors import UserError
+from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.data.rows import SAMPLES, Row, read_rows
 from rl.data.split import BASE_CORRECT
 from verl.dph.sampling.job import tokenized_prompts
@@ -65,12 +66,14 @@ def _check_groups(config: DictConfig) -> None:
 
 
 def _check_probe(probe: DictConfig) -> None:
-    for files in (probe.solved_files, probe.unsolved_files):
-        read_rows(files_of(files))
-    for file in files_of(probe.unsolved_files):
-        if BASE_CORRECT not in pq.read_schema(file).names:
-            raise UserError(
-                f"trainer.keep_probe.unsolved_files={file} has no column {BASE_CORRECT}, by which dph/newly_solved "
-                "finds what the initial policy did not solve: give the train_wrong.parquet of "
-                "data/sql/process_data/exact_correct_id.py, made anew if it is older."
-            )
+    for key, metric, name in (
+        ("solved_files", "dph/keep_rate finds what the initial policy solved", CORRECT_NAME),
+        ("unsolved_files", "dph/newly_solved finds what it did not solve", WRONG_NAME),
+    ):
+        read_rows(files_of(probe[key]))
+        for file in files_of(probe[key]):
+            if BASE_CORRECT not in pq.read_schema(file).names:
+                raise UserError(
+                    f"trainer.keep_probe.{key}={file} has no column {BASE_CORRECT}, by which {metric}: give the {name} "
+                    "of data/sql/process_data/exact_correct_id.py, made anew if it is older."
+                )

@@ -96,6 +96,22 @@ def keep_probe(config: DictConfig) -> Iterator[str]:
             yield f"trainer.keep_probe.{key} is not set, and {prompts} needs it: name the file, or set prompts to 0."
 
 
+def greedy_validation(config: DictConfig) -> Iterator[str]:
+    """Several responses to a prompt differ only at a temperature above 0."""
+    trainer, validation = config.trainer, config.actor_rollout_ref.rollout.val_kwargs
+    if validation.temperature > 0 or not (trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only):
+        return
+    counts = {"actor_rollout_ref.rollout.val_kwargs.n": validation.n}
+    if has_keep_probe(config):
+        counts["trainer.keep_probe.n"] = trainer.keep_probe.n
+    for key, n in counts.items():
+        if n > 1:
+            yield (
+                f"{key}={n} asks for as many equal responses, because validation has the temperature 0 "
+                "(VAL_TEMPERATURE in the scripts): set 1, or a temperature."
+            )
+
+
 def ray_cpus(config: DictConfig) -> Iterator[str]:
     """The CPUs of the Ray that this run starts; check_running_ray checks a Ray that is running."""
     if os.environ.get("RAY_ADDRESS"):
@@ -144,6 +160,7 @@ RULES = (
     model.lora,
     model.weight_transfer,
     keep_probe,
+    greedy_validation,
     objective.store_writing,
     objective.divergence,
     objective.advantages,

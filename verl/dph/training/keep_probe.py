@@ -1,7 +1,7 @@
 """Keep-rate probe: which prompts of a fixed sample are solved at each validation.
 
 Their responses are generated and scored as in verl's validation. A prompt is solved when at least one of n responses is
-correct. `dph/keep_rate` is the share of solved prompts among those that the initial policy solved (D_pef), and
+correct. `dph/keep_rate` is the share of solved prompts among those of D_pef that the initial policy solved, and
 `dph/newly_solved` the share among those without a correct pre-sample (D_exp). With n = 8 these are the report's keep
 rate and newly solved (rl.evaluation.analysis.prompt_metrics). The initial policy's own keep rate may be below 1,
 because D_pef prompts were chosen by samples that happened to be correct; trainer.val_before_train measures it.
@@ -51,11 +51,12 @@ class KeepProbe:
         self.config, self.settings = config, config.trainer.keep_probe
         solved = self._dataset(self.settings.solved_files, tokenizer, processor)
         unsolved = self._dataset(self.settings.unsolved_files, tokenizer, processor)
-        kept = [row for row, id in enumerate(solved.dataframe["id"]) if stored is None or id in stored]
+        pairs = zip(solved.dataframe["id"], solved.dataframe[BASE_CORRECT], strict=True)
+        kept = [row for row, (id, correct) in enumerate(pairs) if correct > 0 and (stored is None or id in stored)]
         if not kept:
             raise UserError(
                 f"trainer.keep_probe.solved_files={self.settings.solved_files} holds no prompt of the D_pef store "
-                f"{config.data.sft_pt}: give the train_correct.parquet that belongs to it."
+                f"{config.data.sft_pt} that was solved before: give the train_correct.parquet that belongs to it."
             )
         new = [row for row, correct in enumerate(unsolved.dataframe[BASE_CORRECT]) if correct == 0]
         self.items = {

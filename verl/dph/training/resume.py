@@ -149,10 +149,12 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
         if manifest["model"][name] != value:
             what = name.removesuffix("_hash")
             yield f"the {what} was {short(manifest['model'][name])} and is {short(value)} ({model.path})"
-    paths = files_of(config.data.train_files)
-    before = manifest["data"]["train_files"]
-    if sorted(before.values()) != sorted(file_sha256(path) for path in paths):
-        yield f"data.train_files was {', '.join(before)} and is {', '.join(map(str, paths))}, with other contents"
+    paths, before = files_of(config.data.train_files), files_of(manifest["settings"]["data"]["train_files"])
+    # In order: the checkpoint has the place in the epoch, among the rows of all files one after the other.
+    hashes_before = [manifest["data"]["train_files"].get(str(path)) for path in before]
+    if hashes_before != [file_sha256(path) for path in paths]:
+        was, now = (", ".join(map(str, files)) for files in (before, paths))
+        yield f"data.train_files was {was} and is {now}, with other contents or in another order"
 
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
