@@ -1,14 +1,14 @@
-"""What docs/explanation/demo.md says of the study's seeds, from docs/study/seeds.json.
+"""What docs/explanation/demo.md says of the study's seeds, from docs/study/seeds.json and docs/study/drawn.json.
 
-    python docs/site/study.py [JOINED/study.json]
+    python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json]
 
-It draws docs/study/pareto.svg and rewrites the page from the table of means to the undecided comparisons. With a file
-that `dph study --parts` has written, it first copies that to docs/study/seeds.json. README.md and the rest of the page
-are written by hand, and tests/docs/test_study.py compares them with the values.
+It draws docs/study/pareto.svg and rewrites two parts of the page, each from the table of means to the undecided
+comparisons. A file that is given is first copied into docs/study. README.md and the rest of the page are written by
+hand, and tests/docs/test_study.py compares them with the values.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from rl.evaluation.report import pareto_figure
 
 DOCS = Path(__file__).resolve().parents[1]
 STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "demo.md"
-TITLE, FIRST, LAST = "### The seeds that have run", "| | Pass@1 |", "What follows is descriptive.\n"
+TITLE, DRAWN_TITLE = "### The seeds that have run", "### Other groups for those at the cap"
+FIRST, LAST = "| | Pass@1 |", "What follows is descriptive.\n"
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
 # A recipe is chosen on the first seeds: above the base in each of them in these columns. The other seeds test it.
 CHOSEN_ON, ABOVE_IN = 3, ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
@@ -41,19 +42,30 @@ def section(values: Mapping[str, Any]) -> str:
     """
     run = len(values["seeds"])
     have, have_not = WORDS[run], WORDS[len(SEEDS) - run]
-    decided = list(_decided(values))
+    picture = PICTURE.format(have)
+    return "\n\n".join(_parts(values, [picture], [_recipe(values)], f"; {have_not} have not run"))
+
+
+def drawn(values: Mapping[str, Any]) -> str:
+    """The part of the page about the runs in which other groups are drawn for those at the cap."""
+    return "\n\n".join(_parts(values))
+
+
+def _parts(
+    values: Mapping[str, Any], before: Iterable[str] = (), after: Iterable[str] = (), not_run: str = ""
+) -> Iterator[str]:
+    """The table, the trade-offs in words, the decided primary comparisons, and the number of the others."""
+    have, decided = WORDS[len(values["seeds"])], list(_decided(values))
     undecided = sum(len(of) for of in values["primary"].values()) - len(decided)
-    parts = [
-        "\n".join(_table(values)),
-        PICTURE.format(have),
-        *(found.sentence for found in trade_offs_over_seeds(values)),
-        _recipe(values),
-        "The primary comparisons with a corrected p of at most .05, each with its 95 % interval over the "
-        f"{have} seeds:",
-        "\n".join(decided),
-        f"The other {undecided} are undecided with {have} seeds; {have_not} have not run. {LAST}",
-    ]
-    return "\n\n".join(parts)
+    yield "\n".join(_table(values))
+    yield from before
+    yield from (found.sentence for found in trade_offs_over_seeds(values))
+    yield from after
+    yield (
+        f"The primary comparisons with a corrected p of at most .05, each with its 95 % interval over the {have} seeds:"
+    )
+    yield "\n".join(decided)
+    yield f"The other {undecided} are undecided with {have} seeds{not_run}. {LAST}"
 
 
 def _table(values: Mapping[str, Any]) -> Iterator[str]:
@@ -92,16 +104,19 @@ def _decided(values: Mapping[str, Any]) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("joined", type=Path, nargs="?", metavar="JSON", help="the study.json of `dph study --parts`")
-    joined, recorded = parser.parse_args(arguments).joined, STUDY / "seeds.json"
-    with user_errors_exit():
-        values = read_values(joined or recorded)
-    if joined:
-        recorded.write_text(joined.read_text())
-    pareto_figure.main([str(recorded)])
-    page = PAGE.read_text()
-    start = page.index(FIRST, page.index(TITLE))
-    PAGE.write_text(page[:start] + section(values) + page[page.index(LAST, start) + len(LAST) :])
+    parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
+    parser.add_argument("--drawn", type=Path, metavar="JSON", help="the study.json of the methods that draw others")
+    given = parser.parse_args(arguments)
+    for name, title, part in (("seeds", TITLE, section), ("drawn", DRAWN_TITLE, drawn)):
+        path, recorded = getattr(given, name), STUDY / f"{name}.json"
+        with user_errors_exit():
+            values = read_values(path or recorded)
+        if path:
+            recorded.write_text(path.read_text())
+        page = PAGE.read_text()
+        start = page.index(FIRST, page.index(title))
+        PAGE.write_text(page[:start] + part(values) + page[page.index(LAST, start) + len(LAST) :])
+    pareto_figure.main([str(STUDY / "seeds.json")])
 
 
 if __name__ == "__main__":

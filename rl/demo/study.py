@@ -32,6 +32,8 @@ BASELINES = ("grpo", "dapo", "dapo_exp")
 # The primary comparisons, named before the runs (docs/explanation/demo.md): each of these methods, after `steps`, with
 # GRPO and the base, in these columns.
 DECIDED = ("dph_f", "dph_js", "dph_f_solved", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
+# They came after the first seeds, and are studied by themselves (--methods).
+DRAWN = ("grpo_cap_drawn", "dph_f_solved_cap_drawn")
 IN_COLUMNS = ("Pass@1", "Pass@8", "Pass@32")
 STUDIED = ("grpo", "dapo", "dapo_exp", "rkl", *DECIDED, "rft_solved", "clip_cov", "pkpo")
 LONG = ("grpo", "dph_js", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
@@ -65,7 +67,9 @@ def primary(names: Iterable[str]) -> dict[tuple[str, str], tuple[str, ...]]:
     from rl.evaluation.spec import BASE  # loads pydantic, and help must not
 
     there = {*names, BASE}
-    return {(name, other): IN_COLUMNS for name in DECIDED for other in ("grpo", BASE) if {name, other} <= there}
+    return {
+        (name, other): IN_COLUMNS for name in (*DECIDED, *DRAWN) for other in ("grpo", BASE) if {name, other} <= there
+    }
 
 
 class Study(Experiment):
