@@ -95,7 +95,7 @@ def check_rollouts_hold(training, name, step):
 
 def probe_of(training):
     """Settings of a keep-rate probe on prompts whose answers are all right or all wrong."""
-    probe = {"trainer__keep_probe__prompts": 4, "trainer__keep_probe__n": 2}
+    probe = {"trainer__keep_probe__prompts": 4, "trainer__keep_probe__n": 1}  # validation is greedy
     for files, judged, base_correct in (
         ("solved_files", {0: 1.0, 1: 1.0, 2: 0.0, 3: 1.0}, 8),
         ("unsolved_files", {20: 1.0, 21: 0.0}, 0),
