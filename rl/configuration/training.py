@@ -221,9 +221,10 @@ class KeepProbe(Section, at="trainer.keep_probe", may_change=True):
     n: Count = 1
     """Samples per prompt of the probe, 8 as in the report. One correct sample solves the prompt."""
     solved_files: Paths | None = "${data.sft_files}"
-    """Prompts that the initial policy solved. A run with a D_pef store probes the store's prompts."""
+    """Prompts with a column base_correct (train_correct.parquet), where 0 means not solved. A run with a D_pef store
+    probes the store's prompts that were solved."""
     unsolved_files: Paths | None = "${data.train_files}"
-    """Prompts with a column base_correct (train_wrong.parquet), where 0 means not solved."""
+    """Prompts with the same column (train_wrong.parquet)."""
 
 
 REHEARSAL = settings_of(Rehearsal, Eta, GradientNorms)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rl.cluster.scorer import temporary_scorer
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.common.run_lock import sole_run
 from rl.configuration import methods
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.configuration.nesting import flat
@@ -154,10 +155,15 @@ class Experiment:
         return f"{self.model_path}, fine-tuned briefly" if self.model_path else self.model.title
 
     def run_stages(self, stages: Sequence[Stage]) -> None:
-        """Run the stages with a scorer beside them."""
+        """Run the stages with a scorer beside them.
+
+        Raises:
+            UserError: a stage failed (Pipeline.run), or another demo or study is under way in the folder.
+        """
         config, databases = scorer_config(self.model.experiment), self.task / "databases"
         databases.mkdir(parents=True, exist_ok=True)
-        with temporary_scorer(config, databases, self.out / "logs" / "scorer.log") as address:
+        log = self.out / "logs" / "scorer.log"
+        with sole_run(self.out, "name another folder (--out)"), temporary_scorer(config, databases, log) as address:
             # Not part of a stage's settings: the port changes every time.
             self.pipeline.environment["DPH_SCORER"] = address
             self.pipeline.run(stages, at_once=self.at_once)

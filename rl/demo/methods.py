@@ -65,8 +65,8 @@ def in_store(name: str) -> str:
     return f"data.sft_pt=${{launch.data}}/{name}/pef.pt"
 
 
-# Dynamic sampling, as in dapo.yaml.
-DRAWN = ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=${launch.dapo_metric}")
+# As in dapo.yaml.
+_DRAW_OTHERS = ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=${launch.dapo_metric}")
 
 METHODS = {
     "grpo": Method("GRPO", "grpo"),
@@ -102,10 +102,12 @@ METHODS = {
         *("DPH-F solved, cap .6", "forward_kl", 0.2, None, "solved_all"), overrides=("algorithm.success_cap=0.6",)
     ),
     # The same with dynamic sampling: other groups are drawn for those at the cap.
-    "grpo_cap_drawn": Method("GRPO cap .75, drawn again", "grpo_cap", overrides=("algorithm.success_cap=0.75", *DRAWN)),
+    "grpo_cap_drawn": Method(
+        "GRPO cap .75, drawn again", "grpo_cap", overrides=("algorithm.success_cap=0.75", *_DRAW_OTHERS)
+    ),
     "dph_f_solved_cap_drawn": Method(
         *("DPH-F solved, cap .75, drawn again", "forward_kl", 0.2, None, "solved_all"),
-        overrides=("algorithm.success_cap=0.75", *DRAWN),
+        overrides=("algorithm.success_cap=0.75", *_DRAW_OTHERS),
     ),
     # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
     # the papers' shares are 4 of them, and less than one. The bonus is ten times the default, as responses are short.

@@ -25,7 +25,6 @@ from typing import Any
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, end_with_parent, memory_in_use
-from rl.common.run_lock import sole_run
 from rl.demo.progress import Progress
 
 POLL_SECONDS = 0.5
@@ -97,10 +96,10 @@ class Pipeline:
 
         Raises:
             UserError: a program failed; with its error and the path of its log. The other programs are ended, and
-                continue in the next run. Or another demo or study is under way in the folder.
+                continue in the next run.
         """
         waiting, running = list(stages), list[_Program]()
-        with sole_run(self.out, "name another folder (--out)"), Progress(stages) as progress:
+        with Progress(stages) as progress:
             try:
                 while waiting or running:
                     while len(running) < at_once and (stage := self._next_of(waiting)):

@@ -1,6 +1,5 @@
 """The specification of a report of several runs, from their evaluations."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from rl.common.errors import UserError
 from rl.data.sample_file import read_metadata
-from rl.data.training_run import LOGS
+from rl.data.training_run import LOGS, step_of
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.run_folder import RunFolder, read_run
 from rl.evaluation.spec import (
@@ -22,7 +21,6 @@ from rl.evaluation.spec import (
     specification,
 )
 
-_CHECKPOINT = re.compile(r"/global_step_(\d+)(?=/|$)")
 SPEC, EVALUATION = "spec.json", "evaluation"
 
 
@@ -166,10 +164,11 @@ def _require_last_step(candidate: Candidate) -> None:
     if run is None or len(spec.trained) != 1:
         return
     of_splits = spec.methods[spec.trained[0]].splits
-    evaluated = _CHECKPOINT.search(read_metadata(of_splits[spec.splits[0]].samples).model)
-    if evaluated is not None and int(evaluated[1]) != run.step:
+    model = Path(read_metadata(of_splits[spec.splits[0]].samples).model)
+    evaluated = next((step for folder in (model, *model.parents) if (step := step_of(folder)) is not None), run.step)
+    if evaluated != run.step:
         raise UserError(
-            f"{candidate.folder} was evaluated at step {evaluated[1]} and is at step {run.step}: evaluate its newest "
+            f"{candidate.folder} was evaluated at step {evaluated} and is at step {run.step}: evaluate its newest "
             f"checkpoint, or compare the evaluation by its own folder, {candidate.folder / EVALUATION}."
         )
 

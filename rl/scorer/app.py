@@ -134,7 +134,8 @@ def create_app(
 
     @app.get("/v1/info")
     async def info(_: Request) -> dict:
-        """The kind, engine and databases of each scorer; a sha256 of the configuration, and one of what decides."""
+        """The kind, engine and databases of each scorer; a sha256 of the configuration, and one of what decides
+        verdicts."""
         return {"scorers": settings.served, "config_sha256": config_sha256, "verdict_sha256": verdict_sha256}
 
     @app.get("/metrics")

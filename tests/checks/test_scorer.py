@@ -66,6 +66,19 @@ def test_a_scorer_that_serves_something_else_is_named(
         asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
 
 
+def test_scorers_that_judge_differently_are_named(scorer_server, scorer_class, shop_databases, rows, tmp_path):
+    """One fleet gives one kind of reward."""
+    quicker = {"class_name": "SqlDetailRewardModel", "database_path": str(shop_databases), "prediction_seconds": 2}
+    other = scorer_class(shop_databases, tmp_path, Scorer1=quicker | {"num_instances": 1})
+    other.start()
+    try:
+        asyncio.run(check_scorer(settings(other.address), rows[:1]))
+        with pytest.raises(UserError, match=f"The scorers at {scorer_server} and {other.address} judge with different"):
+            asyncio.run(check_scorer(settings(f"{scorer_server},{other.address}"), rows[:1]))
+    finally:
+        other.stop()
+
+
 FAULTS = {
     "HTTP 500": (lambda fake: fake.status(500, error="it broke"), "answers, but fails (3 attempts; ", "500 it broke"),
     "HTTP 404": (lambda fake: fake.status(404, error="no such database."), "rejects", "(HTTP 404): no such database."),

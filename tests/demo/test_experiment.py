@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from rl.common.errors import UserError
+from rl.common.run_lock import sole_run
 from rl.configuration.run import Run, run_of
 from rl.demo import experiment, models, run
 from verl.dph.pef.origin import engine_dtype
@@ -26,6 +28,13 @@ def test_a_device_that_is_not_there_is_one_sentence(gpu, device, sentence, monke
         run.main(["--out", str(tmp_path / "out"), "--device", device])
     assert stop.value.code == 2 and sentence in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_one_demo_at_a_time_in_a_folder(tmp_path):
+    demo = run.Demo(tmp_path, ["grpo"], 1, 1, "cpu")
+    with sole_run(tmp_path, ""), pytest.raises(UserError, match="under way in .*name another folder .--out."):
+        demo.run_stages([])
+    assert not (tmp_path / "logs" / "scorer.log").exists()
 
 
 def model_folder(folder: Path) -> Path:

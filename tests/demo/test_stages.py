@@ -10,7 +10,6 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, memory_in_use, process_tree
-from rl.common.run_lock import sole_run
 from rl.demo import stages
 from rl.demo.stages import Pipeline, Stage
 
@@ -34,11 +33,6 @@ def runs(folder, name: str) -> int:
 
 def wait_for(path) -> str:
     return f"\nwhile not pathlib.Path({str(path)!r}).exists(): time.sleep(.01)\n"
-
-
-def test_one_demo_at_a_time_in_a_folder(tmp_path):
-    with sole_run(tmp_path, ""), pytest.raises(UserError, match="under way in .*name another folder .--out."):
-        Pipeline(tmp_path, {}).run([])
 
 
 def test_what_is_done_is_not_done_again(tmp_path):

@@ -138,9 +138,17 @@ def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
     outside = "Pass@8, out of domain"
     assert found["grpo_180"][outside] < capped[outside] < base[outside]
     assert base[outside] < found["dph_js_180"][outside]
+    shown = {
+        "(Pass@8 {}, the base's": "grpo_180",
+        "and in Pass@8 ({})": "grpo_cap_180",
+        "both (Pass@8 {})": "dph_js_180",
+    }
+    assert all(words.format(f"{found[name][outside]:.3f}".lstrip("0")) in PAGE for words, name in shown.items())
+    assert f"the base's {base[outside]:.3f})".replace("0.", ".") in PAGE
     assert capped["Pass@1, out of domain"] < base["Pass@1, out of domain"]
     kept = [name for name in found if found[name]["Pass@32"] >= base["Pass@32"]]
     assert max(kept, key=lambda name: found[name]["Pass@1"]) == "dph_js_cap_180"
+    assert f"with a Pass@1 of {found['dph_js_cap_180']['Pass@1']:.3f}".replace("0.", ".") in PAGE
 
 
 def test_the_page_has_the_runs_that_draw_other_groups():
@@ -155,6 +163,8 @@ def test_the_page_has_the_runs_that_draw_other_groups():
         for column in study_page.ABOVE_IN
     )
     assert min(map(min, better)) > 0, "above GRPO and the base in all four in every seed, as README and the page say"
+    of_32 = [np.array(of["Pass@32"]["values"]) for of in (methods["grpo_cap_drawn"], methods["grpo"], base)]
+    assert (of_32[0] > of_32[1]).all() and (of_32[0] > of_32[2]).sum() == 2
     text = " ".join(README.split())
     percent = {column: f"{100 * methods['grpo_cap_drawn'][column]['mean']:.0f}" for column in study_page.ABOVE_IN}
     assert f"Pass@1 rises to {percent['Pass@1']} % and Pass@8 to {percent['Pass@8']} %" in text

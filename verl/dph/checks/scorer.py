@@ -33,9 +33,9 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
         wait_s: for the first healthy server; None: SCORER_WAIT_S.
 
     Raises:
-        UserError: no scorer responds; it serves other databases than $DATABASE_PATH or another configuration than
-            $SCORER_CONFIG; it lacks a database, a task or math; a task's function fails; or its replies are not the
-            scorer's protocol. A message about a row begins with the row's file and number.
+        UserError: no scorer responds; two judge with different settings; it serves other databases than $DATABASE_PATH
+            or another configuration than $SCORER_CONFIG; it lacks a database, a task or math; a task's function fails;
+            or its replies are not the scorer's protocol. A message about a row begins with the row's file and number.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
         return
@@ -46,6 +46,7 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
     settings["retries"] = min(settings.get("retries", PROBE_RETRIES), PROBE_RETRIES)
     async with ScorerClient(**settings) as client:
         await client.wait_until_healthy(SCORER_WAIT_S if wait_s is None else wait_s)
+        await client.verdict_sha256()  # rejects servers that judge differently
         await _check_served(client)
         scores = (client.score(PROBE, row.question) for row in first.values())
         for row, result in zip(first.values(), await asyncio.gather(*scores, return_exceptions=True), strict=True):
