@@ -1,5 +1,6 @@
 """Hydra programs: a mistyped override ends in one sentence with the right names; --help lists what is not verl's."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -46,6 +47,17 @@ def test_a_setting_that_verl_lacks_can_be_added(monkeypatch):
     run_main(started.append, "dph_trainer")
     GlobalHydra.instance().clear()
     assert started[0].actor_rollout_ref.rollout.enable_sleep_mode is False
+
+
+def test_collections_leave_out_what_was_imported(monkeypatch):
+    frozen = []
+    monkeypatch.setenv("DEVICE", "cpu")
+    monkeypatch.setattr(sys, "argv", ["program"])
+    gc.unfreeze()
+    run_main(lambda config: frozen.append(gc.get_freeze_count()), "dph_trainer")
+    GlobalHydra.instance().clear()
+    gc.unfreeze()
+    assert frozen[0] > 100_000
 
 
 CONFIGS = ["dph_trainer", "presample", "evaluate"]

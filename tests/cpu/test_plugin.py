@@ -42,10 +42,13 @@ WITHOUT = """
 """
 
 WITH = """
+    import gc
+
     import verl
     from verl.dph import plugin
 
     assert plugin.registered
+    assert gc.get_freeze_count() > 100_000, "full collections leave out what was imported"
     assert "verl.workers" not in sys.modules, "registering imports nothing heavy"
 
     import torch

@@ -1,6 +1,7 @@
 """Run Hydra programs with the YAML files of this folder: `python -m verl.dph.main`, presample and evaluate."""
 
 import functools
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -39,6 +40,7 @@ def run_main(job: Callable, config_name: str) -> None:
             settle(config)
             check_additions(config, sys.argv[1:])
             check_device(OmegaConf.select(config, "trainer.device"))
+            gc.freeze()  # full collections, one in two steps of the demo, would visit the imports' 500,000 objects
             job(config)
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its own and the job's errors, and prints neither
