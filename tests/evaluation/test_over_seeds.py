@@ -197,6 +197,17 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
     assert joined == content and table.read_text() == (folder / "study.md").read_text()
     assert (tmp_path / "whole" / "pareto.svg").read_text() == (folder / "pareto.svg").read_text()
 
+    # Parts whose base models have different seeds: the table and the file say which, also when they are joined again.
+    for base, part in enumerate(parts):
+        part.write_text(json.dumps(json.loads(part.read_text()) | {"base_seed": base}))
+    of_bases = write_parts(tmp_path / "bases", "study", parts, ["grpo"], primary)
+    assert "The seeds of their base models are 0, 1.\n" in of_bases.read_text()
+    assert json.loads(of_bases.with_suffix(".json").read_text()) == content | {"base_seed": [0, 1]}
+    again = write_parts(tmp_path / "again", "study", [of_bases.with_suffix(".json")], ["grpo"], primary)
+    assert again.read_text() == of_bases.read_text()
+    write_parts(tmp_path / "one", "study", parts[:1], ["grpo"], primary)
+    assert json.loads((tmp_path / "one" / "study.json").read_text())["base_seed"] == 0
+
     with pytest.raises(UserError, match="has seed 1, which another part has too"):
         write_parts(tmp_path / "whole", "study", [parts[0], parts[0]], ["grpo"], primary)
 

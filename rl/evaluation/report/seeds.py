@@ -34,6 +34,8 @@ SIDES = {"Higher": 1, "Lower": -1}
 # Keys of the values: those from a SeedComparison, and those that belong to one part of a study.
 COMPARED = ("bases", "methods", "differences", "primary")
 OF_A_PART = ("seconds_of_stages", "at_once")
+# The seed of the study's base model; in parts that were joined and differ in it, a list with one for each seed.
+BASE_SEED = "base_seed"
 
 
 def write_seeds(
@@ -88,6 +90,8 @@ def write_parts(
 ) -> Path:
     """Write the tables and the trade-offs of several comparisons together: same methods, different seeds.
 
+    The base model may be another one in each part; the tables say so.
+
     Args:
         parts: files <name>.json of write_seeds.
 
@@ -96,9 +100,10 @@ def write_parts(
     """
     contents = [read_values(part) for part in parts]
     first = contents[0]
-    of_all = {key for content in contents for key in content} - {*COMPARED, *OF_A_PART, "seeds"}
+    of_all = {key for content in contents for key in content} - {*COMPARED, *OF_A_PART, "seeds", BASE_SEED}
     about = {key: value for key, value in first.items() if key in of_all}
     seeds: list[int] = []
+    of_bases: list[int | None] = []
     values: dict[str, list] = {method: [] for method in [*first["bases"], *first["methods"]]}
     for part, content in zip(parts, contents, strict=True):
         different = [key for key in sorted(of_all) if content.get(key) != first.get(key)]
@@ -107,11 +112,15 @@ def write_parts(
         if twice := sorted({*seeds} & {*content["seeds"]}):
             raise UserError(f"{part} has seed {twice[0]}, which another part has too: leave one of them out.")
         seeds += content["seeds"]
+        of_base = content.get(BASE_SEED)
+        of_bases += of_base if isinstance(of_base, list) else [of_base] * len(content["seeds"])
         for method, of in (content["bases"] | content["methods"]).items():
             values[method] += [
                 {column: found["values"][number] for column, found in of.items()}
                 for number in range(len(content["seeds"]))
             ]
+    if {*of_bases} != {None}:
+        about[BASE_SEED] = of_bases[0] if len({*of_bases}) == 1 else of_bases
     return _write_comparison(out, name, values, seeds, about, baselines, primary)
 
 
@@ -136,6 +145,8 @@ def _write_comparison(
     content = {key: _as_json(getattr(found, key)) for key in COMPARED} | {"seeds": list(seeds)} | dict(about)
     pareto = trade_offs_over_seeds(content)
     sentences = [trade_off.sentence for trade_off in pareto]
+    if isinstance(about.get(BASE_SEED), list):
+        sentences = [f"The seeds of their base models are {', '.join(map(str, about[BASE_SEED]))}.", *sentences]
     files = {
         f"{name}.json": json.dumps(content, indent=1, allow_nan=False) + "\n",
         f"{name}.md": seeds_page(found, labels, seeds, about["splits"][0], sentences),
@@ -153,7 +164,7 @@ def seeds_page(
 
     Args:
         split: the one that columns without a split's name belong to.
-        sentences: what pareto.svg shows.
+        sentences: what else holds of all seeds, such as what pareto.svg shows.
     """
     over = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."
     of_split = split.replace("_", " ")
