@@ -1,8 +1,8 @@
-"""What docs/explanation/demo.md says of the study's seeds, from docs/study/seeds.json and docs/study/drawn.json.
+"""What docs/explanation/demo.md says of the study's seeds, from seeds.json, drawn.json and bases.json in docs/study.
 
-    python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json]
+    python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json] [--bases JOINED/study.json]
 
-It draws docs/study/pareto.svg and rewrites two parts of the page, each from the table of means to the undecided
+It draws docs/study/pareto.svg and rewrites three parts of the page, each from the table of means to the undecided
 comparisons. A file that is given is first copied into docs/study. README.md and the rest of the page are written by
 hand, and tests/docs/test_study.py compares them with the values.
 """
@@ -20,7 +20,11 @@ from rl.evaluation.report import pareto_figure
 
 DOCS = Path(__file__).resolve().parents[1]
 STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "demo.md"
-TITLE, DRAWN_TITLE = "### The seeds that have run", "### Other groups for those at the cap"
+TITLES = {
+    "seeds": "### The seeds that have run",
+    "drawn": "### Other groups for those at the cap",
+    "bases": "### Other base models",
+}
 FIRST, LAST = "| | Pass@1 |", "What follows is descriptive.\n"
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
 # A recipe is chosen on the first seeds: above the base in each of them in these columns. The other seeds test it.
@@ -28,7 +32,7 @@ CHOSEN_ON, ABOVE_IN = 3, ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, 
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 PICTURE = (
     '<picture><source media="(max-width: 640px)" srcset="../study/pareto_narrow.svg"><img src="../study/pareto.svg" '
-    'alt="Pass@1 against Pass@8 of every method over {} seeds, in domain and out of domain, around the base model. The '
+    'alt="Pass@1 against Pass@8 of every method over {} seeds, in domain and out of domain, around the base model. Most '
     "capped methods have more right answers and more solved questions than the base in domain; GRPO and the paper's "
     'methods lose Pass@8."></picture>'
 )
@@ -43,7 +47,7 @@ def section(values: Mapping[str, Any]) -> str:
     run = len(values["seeds"])
     have, have_not = WORDS[run], WORDS[len(SEEDS) - run]
     picture = PICTURE.format(have)
-    return "\n\n".join(_parts(values, [picture], [_recipe(values)], f"; {have_not} have not run"))
+    return "\n\n".join(_parts(values, (), [picture], [_recipe(values)], f"; {have_not} have not run"))
 
 
 def drawn(values: Mapping[str, Any]) -> str:
@@ -51,13 +55,29 @@ def drawn(values: Mapping[str, Any]) -> str:
     return "\n\n".join(_parts(values))
 
 
+def bases(values: Mapping[str, Any]) -> str:
+    """The part of the page about runs from other base models: the rows of each base model, then what all show."""
+    rows = [
+        _row(name, [of[column]["values"][number] for column in COLUMNS])
+        for number, seed in enumerate(values["base_seed"])
+        for name, of in _named(values, f"base model {seed}")
+    ]
+    return "\n\n".join(_parts(values, rows))
+
+
 def _parts(
-    values: Mapping[str, Any], before: Iterable[str] = (), after: Iterable[str] = (), not_run: str = ""
+    values: Mapping[str, Any],
+    rows: Iterable[str] = (),
+    before: Iterable[str] = (),
+    after: Iterable[str] = (),
+    not_run: str = "",
 ) -> Iterator[str]:
-    """The table, the trade-offs in words, the decided primary comparisons, and the number of the others."""
+    """The table (of means, unless it is given), the trade-offs in words, the decided primary comparisons, and the
+    number of the others."""
+    rows = rows or [_row(name, [of[column]["mean"] for column in COLUMNS]) for name, of in _named(values, "base")]
     have, decided = WORDS[len(values["seeds"])], list(_decided(values))
     undecided = sum(len(of) for of in values["primary"].values()) - len(decided)
-    yield "\n".join(_table(values))
+    yield "\n".join([f"| | {' | '.join(COLUMNS)} |", "|" + "---|" * (1 + len(COLUMNS)), *rows])
     yield from before
     yield from (found.sentence for found in trade_offs_over_seeds(values))
     yield from after
@@ -68,12 +88,14 @@ def _parts(
     yield f"The other {undecided} are undecided with {have} seeds{not_run}. {LAST}"
 
 
-def _table(values: Mapping[str, Any]) -> Iterator[str]:
-    yield f"| | {' | '.join(COLUMNS)} |"
-    yield "|" + "---|" * (1 + len(COLUMNS))
-    for name, found in {"base": values["bases"]["base"], **values["methods"]}.items():
-        means = " | ".join(f"{found[column]['mean']:.3f}" for column in COLUMNS)
-        yield f"| {values['labels'].get(name, name)} | {means} |"
+def _named(values: Mapping[str, Any], base: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The base's columns under the name `base`, and every method's under its label."""
+    yield base, values["bases"]["base"]
+    yield from ((values["labels"][name], of) for name, of in values["methods"].items())
+
+
+def _row(name: str, cells: Iterable[float]) -> str:
+    return f"| {name} | {' | '.join(f'{cell:.3f}' for cell in cells)} |"
 
 
 def _recipe(values: Mapping[str, Any]) -> str:
@@ -106,15 +128,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
     parser.add_argument("--drawn", type=Path, metavar="JSON", help="the study.json of the methods that draw others")
+    parser.add_argument("--bases", type=Path, metavar="JSON", help="the study.json of parts with other base models")
     given = parser.parse_args(arguments)
-    for name, title, part in (("seeds", TITLE, section), ("drawn", DRAWN_TITLE, drawn)):
+    for name, part in {"seeds": section, "drawn": drawn, "bases": bases}.items():
         path, recorded = getattr(given, name), STUDY / f"{name}.json"
         with user_errors_exit():
             values = read_values(path or recorded)
         if path:
             recorded.write_text(path.read_text())
         page = PAGE.read_text()
-        start = page.index(FIRST, page.index(title))
+        start = page.index(FIRST, page.index(TITLES[name]))
         PAGE.write_text(page[:start] + part(values) + page[page.index(LAST, start) + len(LAST) :])
     pareto_figure.main([str(STUDY / "seeds.json")])
 
