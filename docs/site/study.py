@@ -32,9 +32,9 @@ CHOSEN_ON, ABOVE_IN = 3, ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, 
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 PICTURE = (
     '<picture><source media="(max-width: 640px)" srcset="../study/pareto_narrow.svg"><img src="../study/pareto.svg" '
-    'alt="Pass@1 against Pass@8 of every method over {} seeds, in domain and out of domain, around the base model. Most '
-    "capped methods have more right answers and more solved questions than the base in domain; GRPO and the paper's "
-    'methods lose Pass@8."></picture>'
+    'alt="Pass@1 against Pass@8 of every method over {} seeds, in domain and out of domain, around the base model. '
+    "Most capped methods have more right answers and more solved questions than the base in domain; GRPO and the "
+    "paper's methods lose Pass@8.\"></picture>"
 )
 
 
