@@ -26,7 +26,6 @@ from verl.dph.cpu.in_process import join_queue
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 from verl.dph.training.rehearsal_loss import COMPONENT, POLICY, REHEARSAL
-from verl.dph.training.row_selection import select_whole_columns
 
 
 class TopKRecorder:
@@ -65,14 +64,13 @@ class TopKRecorder:
 def replace_functions() -> None:
     """Replace functions of verl in this process.
 
-    FSDP engines then compute log-probs in one pass over the logits, critics use the configured attention, and rows of
-    a batch are selected on whole columns. On a CPU entropies are computed in chunks, and saved weights are copies.
+    FSDP engines then compute log-probs in one pass over the logits, and critics use the configured attention. On a CPU
+    entropies are computed in chunks, and saved weights are copies.
     """
     if transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of:
         return
     transformer_impl.logprobs_from_logits = topk_logprobs.log_probs_of
     use_configured_attention(verl.utils.model)
-    select_whole_columns()
     if get_device_name() == "cpu":
         torch_functional.entropy_from_logits = topk_logprobs.entropy_of
         save_copies()
