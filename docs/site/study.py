@@ -47,7 +47,7 @@ def section(values: Mapping[str, Any]) -> str:
     run = len(values["seeds"])
     have, have_not = WORDS[run], WORDS[len(SEEDS) - run]
     picture = PICTURE.format(have)
-    return "\n\n".join(_parts(values, (), [picture], [_recipe(values)], f"; {have_not} have not run"))
+    return "\n\n".join(_parts(values, before=[picture], after=[_recipe(values)], not_run=f"; {have_not} have not run"))
 
 
 def drawn(values: Mapping[str, Any]) -> str:
@@ -72,8 +72,13 @@ def _parts(
     after: Iterable[str] = (),
     not_run: str = "",
 ) -> Iterator[str]:
-    """The table (of means, unless it is given), the trade-offs in words, the decided primary comparisons, and the
-    number of the others."""
+    """The table, the trade-offs in words, the decided primary comparisons, and the number of the others.
+
+    Args:
+        rows: of the table; the means unless given.
+        before, after: paragraphs around the trade-offs.
+        not_run: follows the number of the others.
+    """
     rows = rows or [_row(name, [of[column]["mean"] for column in COLUMNS]) for name, of in _named(values, "base")]
     have, decided = WORDS[len(values["seeds"])], list(_decided(values))
     undecided = sum(len(of) for of in values["primary"].values()) - len(decided)
