@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
 from rl.demo.study import SEEDS
 from rl.evaluation.analysis.over_seeds import read_values
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
@@ -56,7 +57,16 @@ def drawn(values: Mapping[str, Any]) -> str:
 
 
 def bases(values: Mapping[str, Any]) -> str:
-    """The part of the page about runs from other base models: the rows of each base model, then what all show."""
+    """The part of the page about runs from other base models: the rows of each base model, then what all show.
+
+    Raises:
+        UserError: all runs have the same base model.
+    """
+    if not isinstance(values["base_seed"], list):
+        raise UserError(
+            f"All seeds have base model {values['base_seed']}: give the study.json that `dph study --parts` joined "
+            "from runs with different --base-seed."
+        )
     rows = [
         _row(name, [of[column]["values"][number] for column in COLUMNS])
         for number, seed in enumerate(values["base_seed"])
@@ -139,11 +149,12 @@ def main(arguments: list[str] | None = None) -> None:
         path, recorded = getattr(given, name), STUDY / f"{name}.json"
         with user_errors_exit():
             values = read_values(path or recorded)
+            text = part(values)
         if path:
             recorded.write_text(path.read_text())
         page = PAGE.read_text()
         start = page.index(FIRST, page.index(TITLES[name]))
-        PAGE.write_text(page[:start] + part(values) + page[page.index(LAST, start) + len(LAST) :])
+        PAGE.write_text(page[:start] + text + page[page.index(LAST, start) + len(LAST) :])
     pareto_figure.main([str(STUDY / "seeds.json")])
 
 

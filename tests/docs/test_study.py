@@ -171,6 +171,14 @@ def test_the_page_has_the_runs_that_draw_other_groups():
     assert f"Pass@1 rises to {percent['Pass@1']} % and Pass@8 to {percent['Pass@8']} %" in text
 
 
+def test_runs_from_one_base_model_are_no_control_and_nothing_is_written(capsys):
+    before = {path: path.read_bytes() for path in (FOLDER / "bases.json", study_page.PAGE)}
+    with pytest.raises(SystemExit) as ended:
+        study_page.main(["--bases", str(FOLDER / "seeds.json")])
+    assert ended.value.code == 2 and "Error: All seeds have base model 0: give the" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in before}
+
+
 def test_the_page_has_the_runs_from_other_base_models():
     assert study_page.bases(BASES) in PAGE
     assert BASES["base_seed"] == [0, 1, 2] and BASES["seeds"] == [7, 8, 9]
