@@ -6,13 +6,12 @@
 #   MODEL=tiny          the demo's model: smollm2 is a pretrained one of 135 million parameters
 #   OUT=outputs/demo    the demo's output (MODEL=smollm2: outputs/smollm2)
 #   STUDY=outputs/study the output of `make study`
-#   METHODS=grpo,dph_js the methods that the demo trains (grpo, dapo, dapo_exp, dph_f, dph_js)
+#   METHODS=            the methods that the demo trains, such as grpo,dph_js (rl/demo/methods.py)
 #   DEVICE=cpu          the demo's device: cuda is a GPU with vLLM, cuda_hf a GPU without vLLM
 
 VENV ?= .venv
 PYTHON ?= python3.11
 MODEL ?= tiny
-METHODS ?= grpo,dph_js
 DEVICE ?= cpu
 STUDY ?= outputs/study
 BIN := $(abspath $(VENV))/bin
@@ -61,7 +60,7 @@ $(STAMP): $(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
-DEMO := -m rl.demo.run --model $(MODEL) $(if $(OUT),--out $(OUT)) --methods $(METHODS)
+DEMO := -m rl.demo.run --model $(MODEL) $(if $(OUT),--out $(OUT)) $(if $(METHODS),--methods $(METHODS))
 
 ifeq ($(DEVICE),cpu)
 demo: install

@@ -227,7 +227,7 @@ class Experiment:
             stages.append(self._split(draw, "unsolved", "Unsolved prompts", draw.folder / "unsolved", *options))
         # The default store comes first, because it moves prompts from D_pef to D_exp.
         stores = dict.fromkeys(METHODS[name].store for name in names)
-        return stages + [self._store(draw, name, [in_store(name), *STORES[name]]) for name in stores if name]
+        return stages + [self._store(draw, name, [in_store(name), *STORES[name].words]) for name in stores if name]
 
     def _split(self, draw: Draw, name: str, title: str, folder: Path, *options: str) -> Stage:
         """Split the training prompts by their samples into two files of the folder."""

@@ -9,14 +9,33 @@ from rl.configuration import ACTOR
 if TYPE_CHECKING:
     from rl.evaluation.spec import Role
 
-# D_pef stores beside the default one, by name: the overrides of get_correct_data_tensor. All are of one pre-sampling,
-# except for the expert's, which holds the gold query of every training prompt.
+CAP = "algorithm.success_cap"
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A D_pef store beside the default one.
+
+    Attributes:
+        words: the overrides of get_correct_data_tensor.
+        about: what it holds.
+    """
+
+    words: tuple[str, ...]
+    about: str
+
+
+# By name. All are of one pre-sampling, except for the expert's.
 EXPERT = "expert"
 STORES = {
-    "mastered_all": ("data.sft_responses_per_prompt=all",),
-    "solved_one": ("data.sft_coverage=solved",),
-    "solved_all": ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"),
-    EXPERT: ("data.sft_responses=${launch.folder}/task/expert.jsonl",),
+    "mastered_all": Rehearsed(
+        ("data.sft_responses_per_prompt=all",), "every correct sample of the near-perfect prompts"
+    ),
+    "solved_one": Rehearsed(("data.sft_coverage=solved",), "one correct sample of every solved prompt"),
+    "solved_all": Rehearsed(
+        ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"), "every correct sample of every solved prompt"
+    ),
+    EXPERT: Rehearsed(("data.sft_responses=${launch.folder}/task/expert.jsonl",), "the gold query of every prompt"),
 }
 
 
@@ -51,6 +70,14 @@ class Method:
     def definition(self) -> str:
         """The method's file and overrides: what a method of two studies must have in common."""
         return " ".join([self.method, *self.words])
+
+    @property
+    def about(self) -> str:
+        """What differs from the demo's description of all methods, "" for nothing."""
+        parts = [f"rehearses {STORES[self.store].about}"] if self.store else []
+        if self.method.endswith("_cap") or any(word.startswith(CAP) for word in self.overrides):
+            parts.append("learns nothing from a group of samples whose share of correct ones reaches the cap")
+        return " and ".join(parts)
 
     def description(self) -> dict[str, str | float]:
         """The method's label, family, eta and role in a report's specification."""
@@ -99,15 +126,13 @@ METHODS = {
     "grpo_cap": Method("GRPO cap .6", "grpo_cap"),
     "dph_js_cap": Method("DPH-JS cap .75", "js_kl_cap", 0.5),
     "dph_f_solved_cap": Method(
-        *("DPH-F solved, cap .6", "forward_kl", 0.2, None, "solved_all"), overrides=("algorithm.success_cap=0.6",)
+        *("DPH-F solved, cap .6", "forward_kl", 0.2, None, "solved_all"), overrides=(f"{CAP}=0.6",)
     ),
     # The same with dynamic sampling: other groups are drawn for those at the cap.
-    "grpo_cap_drawn": Method(
-        "GRPO cap .75, drawn again", "grpo_cap", overrides=("algorithm.success_cap=0.75", *_DRAW_OTHERS)
-    ),
+    "grpo_cap_drawn": Method("GRPO cap .75, drawn again", "grpo_cap", overrides=(f"{CAP}=0.75", *_DRAW_OTHERS)),
     "dph_f_solved_cap_drawn": Method(
         *("DPH-F solved, cap .75, drawn again", "forward_kl", 0.2, None, "solved_all"),
-        overrides=("algorithm.success_cap=0.75", *_DRAW_OTHERS),
+        overrides=(f"{CAP}=0.75", *_DRAW_OTHERS),
     ),
     # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
     # the papers' shares are 4 of them, and less than one. The bonus is ten times the default, as responses are short.

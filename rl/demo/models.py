@@ -17,6 +17,8 @@ class DemoModel:
         task, base: the modules that write the task and the base model.
         title: of the stage that makes the base model.
         train, in_domain, out_of_domain: the numbers of questions.
+        methods: names of rl/demo/methods.py that it trains unless told: GRPO, and the recipe of docs/howto/train.md
+            where the study has measured it, else the paper's DPH-JS.
         steps: training steps of each method.
         folder: the default folder of the output.
         summary: the report's first paragraph, with {title}, {k}, {train}, {threshold}, {steps}, {prompts} and {n}.
@@ -27,7 +29,7 @@ class DemoModel:
         bf16: whether a CPU that multiplies in bfloat16 does so.
         pretrained: whether MODEL_PATH may name another model that is fine-tuned in its place.
         styles: the first words of responses that the report counts as styles; None for SQL, which has its own.
-        has_checks: whether claims.failed_checks decides the exit code.
+        has_checks: whether the exit code is 1 if a promise is not held (rl/evaluation/analysis/promises.py).
     """
 
     name: str
@@ -39,6 +41,7 @@ class DemoModel:
     train: int
     in_domain: int
     out_of_domain: int
+    methods: str
     steps: int
     folder: str
     summary: str
@@ -76,6 +79,7 @@ TINY = DemoModel(
     train=384,
     in_domain=96,
     out_of_domain=96,
+    methods="grpo,dph_f_solved_cap",
     steps=60,
     folder="outputs/demo",
     summary="A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in "
@@ -84,7 +88,8 @@ TINY = DemoModel(
     + _road("the others explored (D_exp)", "executed queries"),
     caveats=(
         "docs/explanation/demo.md has the means of several seeds.",
-        "make demo METHODS=grpo,dapo_exp,dph_js adds dapo_exp, which differs from DPH-JS only by the divergence.",
+        "make demo METHODS=grpo,dapo_exp,dph_js,dph_f_solved_cap adds the paper's DPH-JS, and DAPO on D_exp, which "
+        "differs from it only by the divergence.",
     ),
     base_seconds=70,
     sample_seconds=0.006,
@@ -100,6 +105,7 @@ SMOLLM2 = DemoModel(
     train=192,
     in_domain=64,
     out_of_domain=16,
+    methods="grpo,dph_js",
     steps=40,
     folder="outputs/smollm2",
     summary="{title}, solves word problems with whole numbers and writes the solution in one of three ways; out of "

@@ -1,6 +1,6 @@
 """Run the whole pipeline on a small model, on two cores or a GPU.
 
-    python -m rl.demo.run --out outputs/demo --methods grpo,dph_js
+    python -m rl.demo.run --out outputs/demo
     python -m rl.demo.run --model smollm2
 
 It makes the task and the base model, pre-samples, splits, stores reference log-probs, trains every method with verl,
@@ -15,6 +15,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
@@ -31,6 +32,12 @@ from rl.demo.experiment import (
 from rl.demo.methods import METHODS, method_names
 from rl.demo.models import MODELS, TINY, DemoModel
 from rl.demo.stages import Stage
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+# Settings whose defaults are the model's.
+_OF_MODEL = ("folder", "methods", "steps")
 
 
 class Demo(Experiment):
@@ -80,30 +87,23 @@ class Demo(Experiment):
 
     def run(self) -> list[str]:
         """Run all stages, write the report, and return one sentence per failed check."""
-        from rl.evaluation.analysis.claims import failed_checks
+        from rl.evaluation.analysis.promises import failed_promises
 
         self.run_stages(self.stages())
         sys.stderr.write("Comparing the methods\n")
         report = self._report()
-        return failed_checks(report) if self.model.has_checks else []
+        return failed_promises(report) if self.model.has_checks else []
 
     def _report(self) -> dict:
         from rl.evaluation.report.write import write_report
 
         config = settings("js_kl", self.model.experiment)
-        etas = {f"eta of {METHODS[name].label}": METHODS[name].eta for name in self.methods if METHODS[name].family}
+        chosen = [METHODS[name] for name in self.methods]
+        etas = {f"eta of {method.label}": method.eta for method in chosen if method.eta is not None}
         spec = self.spec(
             {name: self.entry(METHODS[name], name) for name in self.methods},
             title="DPH-RL demo",
-            summary=self.model.summary.format(
-                title=self.base_title,
-                k=SAMPLES_PER_PROMPT,
-                train=self.model.train,
-                threshold=config.launch.near_perfect,
-                steps=self.steps,
-                prompts=config.data.train_batch_size,
-                n=config.actor_rollout_ref.rollout.n,
-            ),
+            summary=" ".join([self._summary(config), *(f"{of.label} {of.about}." for of in chosen if of.about)]),
             commands=[self.command(self.methods)],
             caveats=list(self.model.caveats),
             settings=self.stated_settings()
@@ -114,16 +114,28 @@ class Demo(Experiment):
         spec.write(self.out / "spec.json")
         return write_report(spec, self.out)
 
+    def _summary(self, config: "DictConfig") -> str:
+        """The model's summary with the values of an experiment's settings."""
+        return self.model.summary.format(
+            title=self.base_title,
+            k=SAMPLES_PER_PROMPT,
+            train=self.model.train,
+            threshold=config.launch.near_perfect,
+            steps=self.steps,
+            prompts=config.data.train_batch_size,
+            n=config.actor_rollout_ref.rollout.n,
+        )
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line. The exit code is 1 if a check of claims.failed_checks fails, 2 after a user error."""
+    """Run the command line. The exit code is 1 if a promise (promises.py) is not held, 2 after a user error."""
     options = parser().parse_args(arguments)
     model = MODELS[options.model]
     exit_on_sigterm()
     model_path = os.environ.get("MODEL_PATH") if model.pretrained else None
     ignore_variables()
     with user_errors_exit(resumes=True):
-        methods = method_names(options.methods)
+        methods = method_names(model.methods if options.methods is None else options.methods)
         steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
         if steps < 1:
             raise UserError(f"--steps is {steps}; it must be at least 1.")
@@ -144,11 +156,11 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
-    defaults = {key: " or ".join(str(getattr(model, key)) for model in MODELS.values()) for key in ("folder", "steps")}
+    of_models = {key: " or ".join(str(getattr(of, key)) for of in MODELS.values()) for key in _OF_MODEL}
     add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
-    add("--out", type=Path, help=f"output folder (default: {defaults['folder']})")
-    add("--methods", default="grpo,dph_js", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
-    add("--steps", type=int, help=f"training steps of each method (default: {defaults['steps']})")
+    add("--out", type=Path, help=f"output folder (default: {of_models['folder']})")
+    add("--methods", help=f"comma-separated, of {', '.join(METHODS)} (default: {of_models['methods']})")
+    add("--steps", type=int, help=f"training steps of each method (default: {of_models['steps']})")
     add("--seed", type=int, default=1, help="seed of sampling, data order and training (default: %(default)s)")
     add(
         "--device",
@@ -161,6 +173,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     """Print the report's tables and comparisons, the checks, and the next commands."""
+    from rl.evaluation.analysis.promises import held_promises
     from rl.evaluation.table import as_text
     from rl.evaluation.tables import comparisons_table
 
@@ -168,8 +181,9 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     following = next_commands(demo, os.path.relpath(Path(sys.executable).with_name("dph")))
     sys.stdout.write(f"\n{results_tables(report)}\n{as_text(comparisons_table(report))}\n")
-    passed = checks_passed(report) if demo.model.has_checks and not failures else ""
-    sys.stdout.write(f"{passed}{seconds / 60:.1f} minutes{memory}.\n")
+    if demo.model.has_checks and not failures:
+        sys.stdout.write(f"Checks passed: {'; '.join(held_promises(report))}.\n")
+    sys.stdout.write(f"{seconds / 60:.1f} minutes{memory}.\n")
     sys.stdout.write(f"Report: {os.path.relpath(demo.out / 'report.html')}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
 
@@ -194,16 +208,6 @@ def results_tables(report: dict) -> str:
     return "\n".join(tables)
 
 
-def checks_passed(report: dict) -> str:
-    """A sentence on the checks of claims.failed_checks, if none failed."""
-    labels = report["_labels"]
-    styles = [claim for claim in report["_claims"] if claim["unit"] == "nats" and claim["method"] in ("grpo", "dph_js")]
-    passed = [f"{labels[claim['method']]} {claim['predicate']}" for claim in styles]
-    if "grpo" in report:
-        passed.insert(0, f"{labels['grpo']} has a lower Pass@{report['base']['in_domain']['n']} than the base")
-    return f"Checks passed: {', '.join(passed)}.\n"
-
-
 def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     """{command: its purpose} of the commands to run after the demo.
 
@@ -213,7 +217,7 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     out = os.path.relpath(demo.out)
     samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
-    if more := [name for name in ("dapo_exp", "dph_f") if name not in demo.methods]:
+    if more := [name for name in ("dph_js", "dapo_exp") if name not in demo.methods]:
         found[demo.command([*demo.methods, *more], dph)] = "train these too"
     if demo.model.name == TINY.name:
         found[f"{dph} study"] = "compare more methods with ten seeds (hours)"

@@ -84,7 +84,7 @@ def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, mo
         assert program.endswith("/dph")
         name, arguments = cli.resolve(words)
         parsed = cli.parser_of(name).parse_args(arguments)
-        assert name != "demo" or (parsed.methods, parsed.steps) == ("grpo,dph_js,dapo_exp,dph_f", 60)
+        assert name != "demo" or (parsed.methods, parsed.steps) == ("grpo,dph_js,dapo_exp", 60)
 
 
 def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):

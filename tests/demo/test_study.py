@@ -85,6 +85,17 @@ def test_a_baseline_trains_with_its_settings_on_what_it_needs(tmp_path, monkeypa
     assert "unsolved_s1" not in stages_of(tmp_path, "kl_cov")
 
 
+def test_a_report_says_what_a_method_does_otherwise():
+    capped = "learns nothing from a group of samples whose share of correct ones reaches the cap"
+    assert {name: METHODS[name].about for name in ("grpo", "dph_js", "dph_js_cap", "chord_mu", "dph_f_solved_cap")} == {
+        "grpo": "",
+        "dph_js": "",
+        "dph_js_cap": capped,
+        "chord_mu": "rehearses the gold query of every prompt",
+        "dph_f_solved_cap": f"rehearses every correct sample of every solved prompt and {capped}",
+    }
+
+
 def test_labels_differ():
     assert len({method.label for method in METHODS.values()}) == len(METHODS)
 
