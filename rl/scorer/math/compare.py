@@ -156,7 +156,8 @@ def equal(gold: Parsed, pred: Parsed) -> bool:
     one, other = _region(gold), _region(pred)
     if one is None or other is None or one.variables and other.variables and one.variables != other.variables:
         return False
-    return one.numbers == other.numbers
+    # The bounds may be written otherwise: 0.5 and 1/2.
+    return verify([one.numbers], [other.numbers], timeout_seconds=None)
 
 
 def _differ_though_small(gold: Basic | MatrixBase | str, pred: Basic | MatrixBase | str) -> bool:
@@ -177,8 +178,10 @@ class _Region(NamedTuple):
 
 
 def _region(parsed: Parsed) -> _Region | None:
-    """What an interval, an inequality, or a list of inequalities ("or") says about one variable."""
+    """What an interval, x in an interval, an inequality, or a list of inequalities ("or") says about one variable."""
     item = parsed[0] if parsed else None
+    if isinstance(item, Eq) and isinstance(item.rhs, Set) and not isinstance(item.rhs, FiniteSet):
+        return _Region(frozenset(item.lhs.free_symbols), item.rhs)
     if isinstance(item, Set) and not isinstance(item, FiniteSet):
         return _Region(frozenset(), item)
     bounds = item.args if isinstance(item, FiniteSet) else (item,)

@@ -1,19 +1,23 @@
-"""Prepares math-verify 0.9 for the ANTLR runtime 4.9.3 (hydra's): import it before parsing anything.
+r"""Prepares math-verify 0.9 for the ANTLR runtime 4.9.3 (hydra's): import it before parsing anything.
 
-Three changes to latex2sympy2_extended 1.11. None changes the parse of an expression in its build for ANTLR 4.13;
-tests/scorer/math/test_compare.py has the parses of both.
+Four changes to latex2sympy2_extended 1.11. Only the last one changes the parse of an expression in its build for ANTLR
+4.13; tests/scorer/math/test_compare.py has the parses of both.
 - Its parser for 4.9.3 was generated earlier than the one for 4.13 and lacks a method that its converter calls, so that
   every percentage fails.
 - It parses with ANTLR's full LL prediction, which repeats much work each time. SLL prediction is cached, and "will
   either return a correct parse tree (i.e. the same parse tree that would be returned with the LL prediction mode), or
   it will report a syntax error" (ANTLR, PredictionMode.SLL), after which LL decides. This is twice as fast.
 - It reads a number by eval (guard.py); here int and Float read it.
+- It removes the text from the first unit to the last one, with the numbers between them: 3\text{ cm}, 4\text{ cm} was 3.
+  Here it removes the last one, and those of the numbers in a list.
 """
 
 import logging
+import re
 
 import sympy
 from antlr4 import PredictionMode
+from latex2sympy2_extended import math_normalization
 from latex2sympy2_extended.antlr_parser import PSParser
 from latex2sympy2_extended.latex2sympy2 import _Latex2Sympy
 
@@ -53,3 +57,6 @@ if not hasattr(PSParser.AtomContext, "FUNC_GAMMA"):
     PSParser.AtomContext.FUNC_GAMMA = _gamma
 _Latex2Sympy.create_parser = lambda converter, latex: _TwoStageParser(converter, latex)
 _Latex2Sympy.parse_number = _parse_number
+# The content may have braces: \text{ cm$^{2}$}. A text that is an item of a list, as in \text{A}, \text{C}, is no unit.
+_UNIT = r"(?<=[^,;\s(\[{])\s*\\(?:text|mbox)\{(?:[^{}]|\{[^{}]*\})*\}(?:\^\d|\{\^\d\})?"
+math_normalization.unit_superscript_regex = re.compile(rf"{_UNIT}(?=$|\s*[,;)\]])")

@@ -42,7 +42,10 @@ CASES = r"""
 5  ==  5\text{ kg}  ==  5\text{ (in 7)}  !=  5\text{7}  !=  5\mathrm{7}  !=  \text{7}5  ;;  57  ==  5\text{7}
 12\text{ cm}  ==  12  !=  12\,\mathrm{kg}  !=  5 7  !=  5~7  !=  5\,7  !=  \text{5} 7  !=  cm
 9.8\text{ m/s}^2  ==  9.8  ==  9.8 m/s^2  !=  9.8\text{ m/s}  ;;  5\text{ cm}^2  ==  500\text{ mm}^2  !=  50\text{ mm}^2
-2\text{ hours } 30\text{ minutes}  ==  2\text{ hours } 30\text{ minutes}  ;;  5\text{ million dollars}  ==  \$5,000,000
+2\text{ hours } 30\text{ minutes}  ==  2\text{ hours } 30\text{ minutes}  !=  2\text{ hours } 40\text{ minutes}
+3\text{ cm}, 4\text{ cm}  ==  4\text{ cm}, 3\text{ cm}  !=  3\text{ cm}, 5\text{ cm}  ;;  7  ==  7\text{ cm$^{2}$}
+(3\text{ cm}, 4\text{ cm})  ==  (3,4)  !=  (4,3)  ;;  \text{A}, \text{C}  ==  \text{C}, \text{A}  !=  \text{B}, \text{C}
+x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{ x }13\text{ y }14\text{ z}  ;;  5\text{ million dollars}  ==  \$5,000,000
 # Numbers in a row
 12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
 24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34
@@ -78,6 +81,8 @@ f(x)=2x  ==  f(x)=x+x  !=  f(x)=3x  ;;  f(x)=0, f(x)=x  ==  f(x)=x, f(x)=0  ;;  
 x<3  ==  (-\infty,3)  ==  3>x  !=  x\le 3  !=  x>3  ;;  x\geq 1  ==  x\geqslant 1  ==  [1,\infty)
 (-\infty,3)\cup(5,\infty)  ==  (5,\infty)\cup(-\infty,3)  !=  (-\infty,3]\cup(5,\infty)
 \mathbb{R}\setminus\{0\}  ==  (-\infty,0)\cup(0,\infty)  ;;  \mathbb{R}  ==  (-\infty,\infty)  ;;  0<x\le 1  ==  (0,1]
+x\in(5,\infty)  ==  x>5  ==  (5,\infty)  !=  y>5  !=  x\ge 5  ;;  x\in[2,3)  ==  2\le x<3  !=  2\le x\le 3
+[0,\frac{\pi}{2}]  ==  0\le x\le\frac{\pi}{2}  !=  0\le x<\frac{\pi}{2}  ;;  (0.5,\infty)  ==  x>\frac12  !=  x>\frac13
 # Sets and lists
 \{1,2\}  ==  \{2,1\}  ==  1,2  !=  \{1,2,3\}  !=  \{1,3\}  ;;  \{1,1,2\}  ==  \{1,2\}  ;;  2  !=  1,2
 1,2  ==  \{1,2\}  ==  1 \text{ and } 2  !=  2  ;;  \{0\}  ==  0  ;;  0  ==  \{0\}  !=  \emptyset
