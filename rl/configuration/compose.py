@@ -2,9 +2,10 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra import initialize_config_dir
@@ -88,6 +89,24 @@ def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
     for key in added:
         if any(name.endswith(f".{key}") for name in names):
             raise UserError(_no_setting(key, names))
+
+
+def check_keys(keys: Iterable[str], known: Mapping[str, Any], file: Path) -> None:
+    """Reject settings of a user's file that nothing reads.
+
+    Args:
+        keys: their full names.
+        known: the full names and values of all settings. What stands below one without a value is not checked.
+        file: the user's.
+    """
+    for key in keys:
+        sections = key.split(".")
+        above = (".".join(sections[:count]) for count in range(1, len(sections)))
+        if key not in known and not any(name in known and not known[name] for name in above):
+            raise UserError(
+                f"{file}: {_no_setting(key, list(known))} What verl reads and its files lack goes on the command line: "
+                "+KEY=VALUE."
+            )
 
 
 def _no_setting(key: str, names: Sequence[str]) -> str:

@@ -62,7 +62,25 @@ class Run:
         """The program's configuration as Hydra composes it, unresolved and with the section `launch`."""
         config = compose.compose(compose.CONFIG_OF[self.program], self.overrides, self.folder)
         compose.check_additions(config, self.given)
+        if self.folder:
+            self._check_own_files()
         return config
+
+    def _check_own_files(self) -> None:
+        """Reject settings of a user's experiment that nothing reads."""
+        ours = methods.files("experiment").values()
+        base = next((part.name for part in self.experiment.parts if part in ours), methods.DEFAULT_EXPERIMENT)
+        known: dict[str, Any] = {}
+        # An experiment serves training too, whose settings another program lacks.
+        for name, method in (("dph_trainer", "grpo"), (compose.CONFIG_OF[self.program], self.method.name)):
+            composed = compose.compose(name, [f"experiment={base}", f"method={method}"])
+            known |= flat(OmegaConf.to_container(composed))
+        for part in self.experiment.parts:
+            if not part.path.is_relative_to(CONFIG_DIR):
+                text = "\n".join(part.lines)
+                # A file may name a value of its own and refer to it.
+                own = (key for key, _ in flat(part.content) if f"${{{key}}}" not in text)
+                compose.check_keys((key for key in own if key != "defaults"), known, part.path)
 
     @property
     def launch(self) -> DictConfig:

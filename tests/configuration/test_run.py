@@ -77,6 +77,33 @@ def test_an_experiment_of_ones_own(environment, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ("data: {train_batchsize: 64}", "data.train_batchsize is not a setting: did you mean data.train_batch_size"),
+        ("launch: {near_perfct: 8}", "launch.near_perfct is not a setting: did you mean launch.near_perfect or"),
+        ("trainer:\n  total_step: 1", "trainer.total_step is not a setting: did you mean trainer.total_"),
+        # A value of one's own, what is below an open section, and a setting of training for another program.
+        ("launch: {mine: /m}\nactor_rollout_ref: {model: {path: '${launch.mine}'}}", ""),
+        ("actor_rollout_ref: {model: {override_config: {attn_implementation: sdpa}}}", ""),
+        ("trainer: {total_training_steps: 3}", ""),
+    ],
+)
+@pytest.mark.parametrize("method", ["js_kl", "offline_sampling"])
+def test_an_experiment_of_ones_own_names_settings_that_exist(environment, tmp_path, method, lines, sentence):
+    own = tmp_path / "experiment" / "mine.yaml"
+    own.parent.mkdir()
+    own.write_text(f"# @package _global_\n# Mine.\ndefaults: [llama_sql, _self_]\n{lines}\n")
+    environment(SETTINGS=str(own), DEVICE="cpu")
+    run = run_of(method, ["my_run"])
+    if not sentence:
+        assert run.values
+        return
+    with pytest.raises(UserError) as error:
+        assert run.values
+    assert str(error.value).startswith(f"{own}: {sentence}") and "on the command line: +KEY=VALUE." in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
         ("OFFLOAD", "polcy", "OFFLOAD='polcy' is unknown: use one of True, False, policy."),

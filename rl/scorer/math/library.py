@@ -8,8 +8,8 @@ Four changes to latex2sympy2_extended 1.11. Only the last one changes the parse 
   either return a correct parse tree (i.e. the same parse tree that would be returned with the LL prediction mode), or
   it will report a syntax error" (ANTLR, PredictionMode.SLL), after which LL decides. This is twice as fast.
 - It reads a number by eval (guard.py); here int and Float read it.
-- It removes the text from the first unit to the last one, with the numbers between them: 3\text{ cm}, 4\text{ cm} was 3.
-  Here it removes the last one, and those of the numbers in a list.
+- It removes the text from the first unit to the last one, with the numbers between them: 3\text{ cm}, 4\text{ cm} was
+  3. Here it removes the last one, and those of the numbers in a list.
 """
 
 import logging
