@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ _POSITIONS = {
 }
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Z][A-Z_]*=")
+_LAUNCH_NUMBER = re.compile(r"(?P<key>\w+): \$\{value:(?P<variable>[A-Z_]+),")
 _OPTION = re.compile(r"-[^0-9.]")
 DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
 
@@ -170,9 +171,16 @@ class Run:
         """A sentence for each set variable that belongs to some methods, and that this method does not read."""
         given = {name for name, value in environment.items() if value}
         unread = methods.known_variables() & given - {*self.variables()}
-        if not unread or self.method.launch["kind"] == methods.PREPARATION:
+        unused = {
+            name: key for name, key in self._numbers().items() if name in given and not _refers(self.parts(), key)
+        }
+        if not (unread or unused) or self.method.launch["kind"] == methods.PREPARATION:
             return
         of_methods = methods.methods(*methods.KINDS)
+        for name, key in unused.items():
+            readers = [method for method, file in of_methods.items() if _refers(file.parts, key)]
+            if readers:
+                yield f"{name} is set, but {self.method.name} does not use it: {', '.join(readers)} would."
         parts = {part.path: part for file in of_methods.values() for part in file.parts}.values()
         shared = {name for part in parts if part.path.parent.name == "base" for name in part.variables()}
         for name in sorted(unread - shared):
@@ -180,8 +188,19 @@ class Run:
             if readers:
                 yield f"{name} is set, but {self.method.name} does not read it: {', '.join(readers)} would."
 
+    def _numbers(self) -> dict[str, str]:
+        """{variable: setting} of the experiment's numbers that methods refer to, such as CLIP_HIGH."""
+        found = (_LAUNCH_NUMBER.match(line.strip()) for part in self.experiment.parts for line in part.lines)
+        return {match["variable"]: match["key"] for match in found if match}
+
     def with_overrides(self, overrides: Sequence[str]) -> "Run":
         return Run(self.script, self.method, self.experiment, [*self.given, *overrides], self.dry_run)
+
+
+def _refers(parts: Iterable[methods.ConfigFile], key: str) -> bool:
+    """Whether a file refers to a setting of the section `launch`."""
+    reference = re.compile(rf"\blaunch\.{key}\b")
+    return any(reference.search(line) for part in parts for line in part.lines)
 
 
 def run_of(script: str, arguments: Sequence[str]) -> Run:

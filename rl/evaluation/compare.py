@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
+from rl.data.training_run import newest_manifest
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
@@ -100,12 +101,37 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
     sys.stdout.write(f"{table.read_text(encoding='utf-8')}\n" + "".join(f"{path}\n" for path in written))
 
 
+def _seeds(methods: dict[str, list[Path]]) -> list[int]:
+    """The runs' training seeds, which all methods share; counted from 1 if a run's checkpoint does not say it.
+
+    Raises:
+        UserError: two methods have other seeds, or the same ones in another order, or a method has one twice.
+    """
+    found = {method: [_seed_of(run) for run in runs] for method, runs in methods.items()}
+    known = {name: [seed for seed in seeds if seed is not None] for name, seeds in found.items() if None not in seeds}
+    listed = {method: ", ".join(map(str, seeds)) for method, seeds in known.items()}
+    if len({*listed.values()}) > 1:
+        each = "; ".join(f"{method}: {seeds}" for method, seeds in listed.items())
+        raise UserError(f"--seeds pairs runs, but their seeds differ ({each}): name them in the same order of seeds.")
+    for method, seeds in known.items():
+        if len({*seeds}) < len(seeds):
+            raise UserError(f"--seeds: the runs of {method} have the seeds {listed[method]}: name one of each seed.")
+    return known[[*methods][0]] if len(known) == len(methods) else [*range(1, 1 + len([*methods.values()][0]))]
+
+
+def _seed_of(run: Path) -> int | None:
+    """The seed of a run's data, from the manifest of its newest checkpoint; None if it has none."""
+    manifest = newest_manifest(run) or {}
+    return manifest.get("settings", {}).get("data", {}).get("seed")
+
+
 def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
-    """{seed, counted from 1: specification of its report}, all with the same base, and {method: its name there}."""
+    """{seed: specification of its report}, all with the same base, and {method: its name there}."""
     from rl.evaluation.compared_runs import comparison_spec, distinct, method_name
     from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
 
-    runs = [(method, seed) for method, of in methods.items() for seed, _ in enumerate(of, start=1)]
+    seeds = _seeds(methods)
+    runs = [(method, seed) for method in methods for seed in seeds]
     folders = distinct([run for of in methods.values() for run in of])
     named = {f"{method}_s{seed}": folder for (method, seed), folder in zip(runs, folders, strict=True)}
     whole = comparison_spec(named)

@@ -60,6 +60,11 @@ def test_variables_of_other_methods():
     [of_eta] = run_of("grpo", ["my_run"]).ignored({"SFT_LOSS_COEFF": "0.2"})
     assert "js_kl, js_kl_cap" in of_eta
     assert not list(run_of("grpo", ["my_run"]).ignored({"EXPLORED": "all"}))  # the launcher rejects it
+    # The experiment reads both, and each is of some methods.
+    [of_clip] = run_of("grpo", ["my_run"]).ignored({"CLIP_HIGH": "0.3", "GRPO_CLIP_HIGH": "0.3", "SEED": "2"})
+    assert of_clip.startswith("CLIP_HIGH is set, but grpo does not use it: ") and ", js_kl, " in of_clip
+    [of_clip] = run_of("js_kl", ["my_run"]).ignored({"CLIP_HIGH": "0.3", "GRPO_CLIP_HIGH": "0.3", "OFFLOAD": "True"})
+    assert of_clip.startswith("GRPO_CLIP_HIGH is set, but js_kl does not use it: ") and ", grpo, " in of_clip
     assert not list(run_of("get_correct_data_tensor", []).ignored(given))  # it trains nothing
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rl import cli
+from rl.data.training_run import MANIFEST_FORMAT
 
 LOG = {0: {"dph/val/bird/pass@1": 0.5}, 1: {"critic/rewards/mean": 0.1}, 2: {"critic/rewards/mean": 0.4}}
 
@@ -129,6 +130,37 @@ def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, ca
     # The second draw of the base is the same in both seeds' reports, and methods can be named as baselines.
     assert cli.main(["compare", "--seeds", *words, "--baselines", "js", "--out", "out"]) == 0
     assert list(json.loads(Path("out/seeds.json").read_text())["differences"]) == ["grpo - dph_js"]
+    # Runs whose checkpoints say their seeds are paired by them.
+    for name, seed in (("grpo_1", 7), ("grpo_2", 8), ("js_1", 7), ("js_2", 8)):
+        trained_with(seed, Path(name))
+    capsys.readouterr()
+    assert cli.main(["compare", "--seeds", *words, "--out", "paired"]) == 0
+    assert capsys.readouterr().out.startswith("Mean over seeds 7, 8 ± ") and Path("paired/seed_7/report.json").is_file()
+
+
+def trained_with(seed: int, run: Path) -> None:
+    """Give a run a checkpoint that says its seed."""
+    checkpoint = run / "global_step_2"
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    settings = {"data": {"seed": seed}}
+    manifest = {"format": MANIFEST_FORMAT, "model": {}, "data": {}, "settings": settings}
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "sentence"),
+    [
+        ((1, 2, 2, 1), "their seeds differ (grpo: 1, 2; js: 2, 1): name them in the same order of seeds."),
+        ((1, 1, 1, 1), "the runs of grpo have the seeds 1, 1: name one of each seed."),
+    ],
+)
+def test_runs_whose_seeds_do_not_pair_are_rejected(seeds, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed, name in zip(seeds, "abcd", strict=True):
+        trained_with(seed, Path(name))
+    with pytest.raises(SystemExit) as end:
+        cli.main(["compare", "--seeds", "grpo=a,b", "js=c,d", "--out", "out"])
+    assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
 
 
 @pytest.mark.parametrize(

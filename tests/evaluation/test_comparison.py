@@ -56,10 +56,14 @@ def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up
             "from corrected.parquet and .* from test.parquet, with other",
         ),
         ({"chat_template": '{"enable_thinking": false}'}, "with different chat templates"),
+        (
+            {"scorer": "other"},
+            r"Scorers with other settings judged .*grpo.* and .*base.* \(verdict_sha256 other and rules\)",
+        ),
     ],
 )
 def test_methods_that_cannot_be_compared(math_run, tmp_path, changed, sentence):
-    for name, changes in (("base", {"chat_template": "{}"}), ("grpo", changed)):
+    for name, changes in (("base", {"chat_template": "{}", "scorer": "rules"}), ("grpo", changed)):
         path = tmp_path / f"{name}.0.meta.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(UserError, match=sentence):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rl.common.errors import UserError
+from rl.common.fingerprint import short
 from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group
 from rl.evaluation.analysis.questions import Questions, read_questions
 from rl.evaluation.analysis.samples import (
@@ -106,6 +107,7 @@ def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | N
     greedy = read_judged(files.greedy)
     require_same_prompts(greedy, samples)
     _require_same_model(greedy, samples)
+    _require_same_scorer(greedy, samples)
     if greedy.n != 1:
         raise UserError(
             f"{files.greedy} has {greedy.n} greedy responses per prompt: greedy decoding gives one; sample with n 1."
@@ -121,9 +123,20 @@ def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
         )
 
 
+def _require_same_scorer(samples: JudgedSamples, others: JudgedSamples) -> None:
+    """Older files do not say what decided their verdicts."""
+    own, other = samples.metadata.scorer, others.metadata.scorer
+    if "" not in (own, other) and own != other:
+        raise UserError(
+            f"Scorers with other settings judged {samples.path} and {others.path} (verdict_sha256 {short(own)} and "
+            f"{short(other)}): judge both with one configuration of the scorer."
+        )
+
+
 def _require_comparable(samples: JudgedSamples, base: JudgedSamples) -> None:
-    """Raise UserError unless both sets hold the same prompts, sampled with the same COMMON_SETTINGS."""
+    """Raise UserError unless both sets hold the same prompts, sampled with equal COMMON_SETTINGS and judged alike."""
     require_same_prompts(samples, base)
+    _require_same_scorer(samples, base)
     for name in COMMON_SETTINGS:
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
         if own != other:

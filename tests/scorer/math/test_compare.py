@@ -46,7 +46,8 @@ CASES = r"""
 3\text{ cm}, 4\text{ cm}  ==  4\text{ cm}, 3\text{ cm}  !=  3\text{ cm}, 5\text{ cm}  ;;  7  ==  7\text{ cm$^{2}$}
 (3\text{ cm}, 4\text{ cm})  ==  (3,4)  !=  (4,3)
 \text{A}, \text{C}  ==  \text{C}, \text{A}  !=  \text{B}, \text{C}
-x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{ x }13\text{ y }14\text{ z}  ;;  5\text{ million dollars}  ==  \$5,000,000
+x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{ x }13\text{ y }14\text{ z}
+5\text{ million dollars}  ==  \$5,000,000
 # Numbers in a row
 12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
 24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34
