@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
+from rl.common.shortest_names import shortest_names
 from rl.data.sample_file import read_metadata
 from rl.data.training_run import LOGS, step_of
 from rl.evaluation.analysis.questions import groups_of
@@ -124,18 +125,13 @@ def _run_of(folder: Path) -> Path:
 
 
 def names_of(folders: Sequence[Path]) -> dict[str, Path]:
-    """{name: folder}; a name is the last parts of the folder's path, as many as make all names differ.
+    """{name: folder}, with the names of shortest_names.
 
     Raises:
         UserError: a run is named twice.
     """
     resolved = distinct(folders)
-    named = [*map(_run_of, resolved)]
-    for parts in range(1, max(len(folder.parts) for folder in named) + 1):
-        names = ["_".join(folder.parts[-parts:]).strip("/") for folder in named]
-        if len({*names}) == len(names):
-            break
-    return dict(zip(names, resolved, strict=True))
+    return dict(zip(shortest_names([*map(_run_of, resolved)]), resolved, strict=True))
 
 
 def _candidate(name: str, folder: Path) -> Candidate:

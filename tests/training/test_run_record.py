@@ -133,6 +133,15 @@ def test_the_next_command_samples_also_after_greedy_validation(run, greedy):
     assert next_evaluation(run, config).actor_rollout_ref.rollout.temperature == 1
 
 
+def test_the_next_command_has_every_validation_file_and_the_base(run):
+    config = run.config(
+        {"data.val_files": ["a/aime/test.parquet", "a/math/test.parquet"], "trainer.experiment_name": "base"}
+    )
+    composed = next_evaluation(run, config)
+    assert composed.evaluate.splits == {"aime_test": "a/aime/test.parquet", "math_test": "a/math/test.parquet"}
+    assert composed.evaluate.models == {"base": config.actor_rollout_ref.model.path, "run_base": str(run.folder)}
+
+
 def test_the_next_command_makes_the_prompts_of_the_run(run):
     template = "{{ messages[0]['content'] }}\\n<answer>\n{% if \"a, b = $c\" %}'\\'{% endif %}"
     config = run.config({"+data.apply_chat_template_kwargs.enable_thinking": False})

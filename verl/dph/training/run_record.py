@@ -14,7 +14,9 @@ from omegaconf import DictConfig
 from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.duration import duration
+from rl.common.shortest_names import shortest_names
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
+from rl.evaluation.spec import BASE, BASE_AGAIN
 
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
 _MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
@@ -164,10 +166,14 @@ class RunRecord:
         data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
         # Without validation files checks/run.py sets val_files to train_files.
         own = files_of(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
-        files = ",".join(f"{path.stem}:{path}" for path in own)
+        own = list(dict.fromkeys(own))
+        names = shortest_names([path.with_suffix("") for path in own])
+        files = ",".join(f"{name}:{path}" for name, path in zip(names, own, strict=True))
+        run = config.trainer.experiment_name
+        run = f"run_{run}" if run in (BASE, BASE_AGAIN) else run
         words = ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu
         words += [
-            f"evaluate.models={{base:{model},{config.trainer.experiment_name}:{checkpoint}}}",
+            f"evaluate.models={{{BASE}:{model},{run}:{checkpoint}}}",
             f"evaluate.splits={{{files}}}",
             f"evaluate.output={self.folder / 'evaluation'}",
             f"data.max_prompt_length={data.max_prompt_length}",
