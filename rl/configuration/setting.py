@@ -59,6 +59,10 @@ class Setting:
             TypeAdapter(self.type, config=_STRICT).validate_python(value)
         except ValidationError:
             return f"{self.key}={value!r} {_rejection(self.type)}."
+        # pydantic takes 1 for Literal[True], and a configuration does not: "1" is not "True".
+        names = [name for part in _parts(self.type) if get_origin(part) is Literal for name in get_args(part)]
+        if type(value) is int and any(isinstance(name, bool) for name in names):
+            return f"{self.key}={value!r} {_rejection(self.type)}."
         return None
 
 

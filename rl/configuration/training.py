@@ -246,6 +246,7 @@ OF_VERL = (
     Setting("data.train_batch_size", Count),
     Setting("data.max_prompt_length", Count),
     Setting("data.max_response_length", Count),
+    Setting("data.seed", CountOrZero | None),
     Setting("algorithm.adv_estimator", str),
     Setting("actor_rollout_ref.rollout.n", Count),
     Setting("actor_rollout_ref.rollout.val_kwargs.n", Count),
@@ -256,13 +257,22 @@ OF_VERL = (
     Setting("actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes", Count),
     Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),
     Setting("actor_rollout_ref.rollout.tensor_model_parallel_size", Count),
+    Setting("actor_rollout_ref.rollout.seed", CountOrZero | None),
+    Setting(f"{ACTOR}.strategy", Literal["fsdp", "fsdp2", "megatron", "veomni", "torchtitan", "automodel"]),
     Setting(f"{ACTOR}.optim.lr", PositiveOrZero),
+    # A negative clip above would silence every correct response.
+    Setting(f"{ACTOR}.clip_ratio_low", PositiveOrZero),
+    Setting(f"{ACTOR}.clip_ratio_high", PositiveOrZero),
+    Setting(f"{ACTOR}.entropy_coeff", float),
     Setting(f"{ACTOR}.ppo_epochs", Count),
     Setting(f"{ACTOR}.ppo_mini_batch_size", Count),
     Setting(f"{ACTOR}.ppo_micro_batch_size_per_gpu", Count | None),
     Setting(f"{ACTOR}.policy_loss.loss_mode", str),
     Setting(f"{ACTOR}.policy_loss.kl_cov_ratio", Share),
+    Setting(f"{ACTOR}.policy_loss.ppo_kl_coef", PositiveOrZero),
     Setting(f"{ACTOR}.policy_loss.clip_cov_ratio", Share),
+    Setting(f"{ACTOR}.policy_loss.clip_cov_lb", float),
+    Setting(f"{ACTOR}.policy_loss.clip_cov_ub", float),
 )
 
 OURS = settings_of(MicroBatch, CriticMicroBatch, Baselines, Store, Visits, Trainer, KeepProbe)

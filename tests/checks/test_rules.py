@@ -19,6 +19,8 @@ ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
 FILTERED = {"algorithm.filter_groups.enable": True}
+SHAPING = "+reward.reward_kwargs.overlong_buffer_cfg."
+OVERLONG = {f"{SHAPING}enable": True}
 POLICY_LOSS = f"{ACTOR}policy_loss."
 PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
@@ -100,6 +102,9 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             FILTERED | {"reward.reward_model.enable": True},
             "which a reward model on the trainer's devices computes only afterwards",
         ),
+        (FILTERED | {"algorithm.filter_groups.metric": "accuracy"}, "metric=accuracy is no number that the reward"),
+        (OVERLONG | {f"{SHAPING}len": 0}, "overlong_buffer_cfg.len=0 must be a whole number of tokens from 1 to"),
+        (OVERLONG | {f"{SHAPING}len": 5000}, "len=5000 must be a whole number of tokens from 1 to data.max_response_"),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
         (
             W_REINFORCE | FILTERED,

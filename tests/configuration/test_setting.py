@@ -27,6 +27,7 @@ TOP_K = Annotated[int, Field(ge=0, le=0), "0"] | Annotated[int, Field(ge=8, le=1
         (Paths | None, ["a", ["a", "b"], None], [3, [3]], "must be a path or a list of paths, or null"),
         (Literal["a", "b"], ["a"], ["c", 1, None], "is unknown: use one of a, b"),
         (Literal["a", "b"] | None, ["b", None], ["c"], "is unknown: use one of a, b, null"),
+        (Literal[True, False, "b"], [True, "b"], [1, 0, "c"], "is unknown: use one of True, False, b"),
         (Count | Literal["all"], [3, "all"], [0, "some"], "must be a whole number, 1 or more, or all"),
         (dict, [{}, {"a": 1}], [[], "a"], "must be a mapping"),
         (list, [[], [1]], ["a", {}], "must be a list"),

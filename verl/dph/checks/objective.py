@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration.divergences import DIVERGENCES
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
+from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
 from verl.dph.training.config import DPHActorConfig, active_forms, mini_batch_rows, mini_batches, rehearses
@@ -15,6 +16,9 @@ from verl.dph.training.config import DPHActorConfig, active_forms, mini_batch_ro
 RESPONSE_MEANS = ("geo_mean", "sapo")
 
 CONTROL = "actor.sft_loss_control"
+
+# What verl's dynamic sampling can compare: the reward, and numbers of our reward function (verl.dph.reward.score).
+COMPARED = ("reward", "acc", "score")
 
 
 def store_writing(config: DictConfig) -> Iterator[str]:
@@ -179,6 +183,28 @@ def dynamic_sampling(config: DictConfig) -> Iterator[str]:
         yield (
             "algorithm.filter_groups.enable=True chooses groups by their rewards, which a reward model on the "
             "trainer's devices computes only afterwards: set reward.reward_model.enable_resource_pool=True."
+        )
+    groups = config.algorithm.filter_groups
+    ours = config.reward.custom_reward_function.path == OUR_REWARD
+    if groups.enable and (groups.metric is None or ours and groups.metric not in COMPARED):
+        yield (
+            f"algorithm.filter_groups.metric={groups.metric} is no number that the reward function returns, and groups "
+            f"are dropped by it: use {' or '.join(COMPARED)}."
+        )
+
+
+def overlong(config: DictConfig) -> Iterator[str]:
+    """verl raises AssertionErrors for these when its reward workers start."""
+    shaping, limit = (
+        OmegaConf.select(config, "reward.reward_kwargs.overlong_buffer_cfg"),
+        config.data.max_response_length,
+    )
+    if not shaping or not shaping.enable:
+        return
+    if type(shaping.len) is not int or not 0 < shaping.len <= limit:
+        yield (
+            f"reward.reward_kwargs.overlong_buffer_cfg.len={shaping.len} must be a whole number of tokens from 1 to "
+            f"data.max_response_length={limit}."
         )
 
 

@@ -165,6 +165,7 @@ RULES = (
     objective.divergence,
     objective.advantages,
     objective.dynamic_sampling,
+    objective.overlong,
     objective.clip_cov,
     model.text_only,
     objective.eta_schedule,
