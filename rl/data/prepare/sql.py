@@ -174,6 +174,7 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
             "of all records."
         )
     changes: dict[int, dict[str, Any]] = {}
+    sources: dict[int, tuple[int, Mapping[str, Any]]] = {}  # position in the list, and what stands there
     contradicted: dict[int, None] = {}  # an ordered set
     for position, found in enumerate(given):
         found = found if isinstance(found, Mapping) else {}
@@ -191,12 +192,10 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
         # In a table, an empty cell says nothing; in a record, that evidence was removed.
         if found.get("evidence") == "" and file.suffix != ".csv":
             texts["evidence"] = ""
-        if whole:
-            _check_same_database(file, position, found, records[position])
         key = position if whole else int(id)
         if changes.setdefault(key, texts) != texts:
             contradicted[key] = None
-        changes[key] = texts
+        changes[key], sources[key] = texts, (position, found)
     if contradicted:
         sys.stderr.write(f"{file} has different corrections of {named(contradicted)}: the last one counts.\n")
     corrected, changed = list(records), 0
@@ -204,6 +203,7 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
     for index, record in enumerate(records):
         number = index if whole else record.number
         if isinstance(number, int) and number in changes and isinstance(record.values, Mapping):
+            _check_same_database(file, *sources[number], record, whole)
             values = {**record.values, **changes[number]}
             if values != record.values:
                 corrected[index] = replace(record, values=values, corrected=file)
@@ -236,13 +236,18 @@ def _read_gold_lines(file: Path) -> list[dict[str, str]]:
     return [{"sql": sql, "db_id": db_id.strip()} for sql, _, db_id in parts]
 
 
-def _check_same_database(file: Path, position: int, found: Mapping[str, Any], record: Record) -> None:
-    """Raise UserError if a list without ids has another order than --input."""
-    of = record.values.get("db_id") if isinstance(record.values, Mapping) else None
-    if found.get("db_id") != of:
+def _check_same_database(file: Path, position: int, found: Mapping[str, Any], record: Record, whole: bool) -> None:
+    """Raise UserError if a list is of another set than --input, or, without ids, in another order.
+
+    Args:
+        whole: whether the list has no ids. One with ids need not name databases.
+    """
+    of = record.values["db_id"] if isinstance(record.values, Mapping) and "db_id" in record.values else None
+    named = found.get("db_id")
+    if named != of and (whole or named is not None):
+        advice = "of the same questions in their order" if whole else "for this set and split"
         raise UserError(
-            f"{file} record {position} is about database {found.get('db_id')}, but --input's about {of}: give the list "
-            "of the same questions in their order."
+            f"{file} record {position} is about database {named}, but --input's about {of}: give the list {advice}."
         )
 
 

@@ -336,6 +336,10 @@ def test_corrections(prepare, bird):
         ({"corrected_sql": "SELECT 1"}, "record 0 is not a correction: give a question_id and a corrected_sql."),
         ({"question_id": 1, "note": "wrong"}, "record 0 is not a correction"),
         ({"question_id": 9, "SQL": "SELECT 1"}, "corrects no record of --input (first 9)"),
+        (
+            {"question_id": 1, "db_id": "zoo", "corrected_sql": "SELECT 1"},
+            "record 0 is about database zoo, but --input's about shop: give the list for this set and split.",
+        ),
     ):
         (bird / "fixes.json").write_text(json.dumps([wrong]))
         done = prepare(*of_bird("--corrections", "fixes.json"))
