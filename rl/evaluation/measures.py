@@ -7,6 +7,7 @@ import numpy as np
 from rl.common.outcomes import CORRECT_TOLERANCE
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval
 from rl.metrics.distinct_n import ORDERS
+from rl.metrics.majority import MOST_SAMPLES
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, BY_STRUCTURE, OTHERS
 
 SHARE, NUMBER, NATS = "share", "number", "nats"
@@ -55,7 +56,7 @@ MEASURES = (
         "maj@k",
         "Probability that the most frequent of k answers is correct: the expectation over all subsets of k of the n "
         "samples. Samples without an answer, or with SQL that fails, do not vote; each of t tied answers wins with "
-        "probability 1/t. maj_by says which answers are equal.",
+        f"probability 1/t. maj_by says which answers are equal. Left out if n is above {MOST_SAMPLES}, as it takes long.",
         used=(ANSWERS, TESTED),
     ),
     Measure(
@@ -202,6 +203,6 @@ def metrics_for(use: str, n: int, solved_in: int) -> list[str]:
     found = []
     for measure in (measure for measure in MEASURES if use in measure.used):
         family, at, _ = measure.name.partition("@")
-        ks = of_pass if family == "pass" else (n,)
+        ks = of_pass if family == "pass" else (n,) if family != "maj" or n <= MOST_SAMPLES else ()
         found += [f"{family}@{k}" for k in dict.fromkeys(ks)] if at else [family]
     return found

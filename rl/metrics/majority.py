@@ -12,6 +12,15 @@ from math import comb
 import numpy as np
 
 from rl.metrics.distinct_answers import NO_VOTE
+from rl.metrics.pass_at_k import k_values
+
+# The time of a prompt grows with the cube of n: .4 s at 256, and above 1,029 the counts are too large for floats.
+MOST_SAMPLES = 256
+
+
+def ks_of_majority(n: int) -> list[int]:
+    """k_values(n); none above MOST_SAMPLES."""
+    return k_values(n) if n <= MOST_SAMPLES else []
 
 
 def majority_at_k(answer: np.ndarray, correct: np.ndarray, ks: list[int]) -> dict[int, np.ndarray]:

@@ -12,7 +12,7 @@ from math import ceil
 import numpy as np
 
 from rl.metrics.distinct_answers import answer_classes, answer_key
-from rl.metrics.majority import majority_at_k
+from rl.metrics.majority import MOST_SAMPLES, majority_at_k
 from rl.metrics.pass_at_k import k_values, pass_at_k
 from rl.metrics.styles import (
     BY_PREFIX,
@@ -67,10 +67,12 @@ def mean_pass_at_k(counts: Iterable[tuple[int, int]], n: int) -> dict[str, float
 
 
 def mean_majority(groups: Iterable[Group], n: int) -> dict[str, float]:
-    """{"maj@n": mean over the prompts with n samples}; empty if no response has an answer that can vote.
+    """{"maj@n": mean over the prompts with n samples}; empty above MOST_SAMPLES, or if no response can vote.
 
     Answers are equal if their texts are: SQL and custom tasks up to white space, math after spelling is normalised.
     """
+    if n > MOST_SAMPLES:
+        return {}
     whole = [group for group in groups if len(group) == n]
     keys = [[_vote(response) for response in group] for group in whole]
     if not any(key is not None for of_prompt in keys for key in of_prompt):

@@ -86,6 +86,15 @@ def test_styles_are_counted_among_correct_answers_and_shared_over_all():
     assert summary["truncated"] == pytest.approx(7 / 12)
 
 
+def test_majorities_of_very_many_samples_are_left_out():
+    """They took 20 s a prompt at n = 1,024 and overflowed at 1,030."""
+    n = 1030
+    samples = sample_set([[1, 0] * (n // 2)], answer=[[0, 1] * (n // 2)])
+    summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=8))
+    assert summary["maj@k"] == {} and summary["pass@k"]["1"][0] == 0.5
+    assert "maj@1030" not in metrics_for("answers", n, 8) and "maj@256" in metrics_for("answers", 256, 8)
+
+
 def test_majorities_and_different_correct_answers():
     # Votes: 2 for the right answer 0, 1 each for 1 and 2, so it wins; 1 of 4 right and all alone: 1/4; none.
     samples = sample_set([[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], answer=[[0, 0, 1, 2], [0, 1, 2, 3], [NO_VOTE] * 4])

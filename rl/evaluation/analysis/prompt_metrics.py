@@ -8,7 +8,7 @@ from rl.evaluation.measures import MEASURES, OF_GROUPS, RESULT, SYNTAX
 from rl.metrics.bootstrap import mean_interval, ratio_interval
 from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
 from rl.metrics.distinct_n import ORDERS
-from rl.metrics.majority import majority_at_k
+from rl.metrics.majority import ks_of_majority, majority_at_k
 from rl.metrics.pass_at_k import SOLVED_IN, k_values, pass_at_k
 from rl.metrics.styles import distinct_styles, style_counts, style_entropy
 
@@ -31,7 +31,7 @@ def prompt_metrics(
 
     Returns:
         {metric: [P] float64}, NaN if a prompt does not define the metric. The metrics are those of MEASURES that have
-        a value per prompt: pass@K for each of k_values(n) and for solved_in, maj@K for each of k_values(n), mean@n.
+        a value per prompt: pass@K for each of k_values(n) and for solved_in, maj@K for each of ks_of_majority(n), mean@n.
 
     Raises:
         UserError: fewer than solved_in samples per prompt.
@@ -46,7 +46,7 @@ def prompt_metrics(
     metrics |= {f"pass@{k}": pass_at_k(counts, samples.n, k) for k in (*k_values(samples.n), solved_in)}
     metrics[f"mean@{samples.n}"] = samples.correct.mean(axis=1)
     votes = samples.result if by_result else samples.answer
-    majorities = majority_at_k(votes, samples.correct, k_values(samples.n))
+    majorities = majority_at_k(votes, samples.correct, ks_of_majority(samples.n))
     metrics |= {f"maj@{k}": values for k, values in majorities.items()}
     metrics |= _against_base(samples, base, solved_in)
     metrics |= {f"distinct_{n}": samples.distinct_n[:, i] for i, n in enumerate(ORDERS)}
@@ -122,7 +122,7 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
     all_styles, among_correct = (style_counts(samples.style, of, named) for of in (samples.style >= 0, samples.correct))
     shares = (all_styles.sum(axis=0) / samples.style.size).tolist()
     accuracies = [ratio_interval(among_correct[:, i], all_styles[:, i]) for i in range(named)]
-    of_k = {"pass@k": _ks_of_pass(metrics), "maj@k": k_values(n), "mean@k": (n,)}
+    of_k = {"pass@k": _ks_of_pass(metrics), "maj@k": ks_of_majority(n), "mean@k": (n,)}
     return {
         "n": n,
         "prompts": samples.prompts,
