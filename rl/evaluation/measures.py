@@ -56,7 +56,7 @@ MEASURES = (
         "maj@k",
         "Probability that the most frequent of k answers is correct: the expectation over all subsets of k of the n "
         "samples. Samples without an answer, or with SQL that fails, do not vote; each of t tied answers wins with "
-        f"probability 1/t. maj_by says which answers are equal. Left out if n is above {MOST_SAMPLES}, as it takes long.",
+        f"probability 1/t. maj_by says which answers are equal. Left out for n above {MOST_SAMPLES}, as it takes long.",
         used=(ANSWERS, TESTED),
     ),
     Measure(

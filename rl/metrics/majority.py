@@ -36,6 +36,8 @@ def majority_at_k(answer: np.ndarray, correct: np.ndarray, ks: list[int]) -> dic
     n = answer.shape[1]
     if not all(1 <= k <= n for k in ks):
         raise ValueError(f"maj@k needs 1 <= k <= n, but there are n = {n} samples per prompt and k is {ks}.")
+    if not ks:
+        return {}
     chances = [_chances(*_votes(row, right)) for row, right in zip(answer, correct, strict=True)]
     return {k: np.array([of_prompt[k] for of_prompt in chances]) for k in ks}
 

@@ -91,7 +91,7 @@ def test_majorities_of_very_many_samples_are_left_out():
     n = 1030
     samples = sample_set([[1, 0] * (n // 2)], answer=[[0, 1] * (n // 2)])
     summary = summarise(samples, prompt_metrics(samples, None, samples, solved_in=8))
-    assert summary["maj@k"] == {} and summary["pass@k"]["1"][0] == 0.5
+    assert summary["maj@k"] == {} and summary["pass@k"]["1"][0] == pytest.approx(0.5)
     assert "maj@1030" not in metrics_for("answers", n, 8) and "maj@256" in metrics_for("answers", 256, 8)
 
 
