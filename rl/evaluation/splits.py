@@ -5,20 +5,18 @@ tokens for Pass@8 and Pass@16, and math at temperature .6 with up to 2048 tokens
 column. Top-p is .95 everywhere. SQL prompts may be as long as in training; the paper gives no limit for math.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pydantic.dataclasses
+from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS, SQL
 from rl.evaluation.spec import first_error
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -54,12 +52,18 @@ class Split:
 _SQL = SplitSettings(16, 1.0, 0.95, -1, max_prompt_length=16_000, max_response_length=4096, greedy=True)
 _MATH = SplitSettings(8, 0.6, 0.95, -1, max_prompt_length=2048, max_response_length=2048, greedy=True)
 
+# Settings of the splits that are no benchmarks, by the last part of their names.
+OF_OWN_SPLITS = (
+    *("evaluate.n", "evaluate.greedy", "data.max_prompt_length", "data.max_response_length"),
+    *(f"actor_rollout_ref.rollout.{name}" for name in ("temperature", "top_p", "top_k")),
+)
+
 PRESETS = {
     name: replace(_SQL if dataset.kind == SQL else _MATH, n=dataset.samples) for name, dataset in BENCHMARKS.items()
 }
 
 
-def splits_of(config: "DictConfig") -> dict[str, Split]:
+def splits_of(config: DictConfig) -> dict[str, Split]:
     """The splits of evaluate.benchmarks, evaluate.splits and evaluate.rescored, in this order.
 
     Custom splits are sampled with evaluate.n, evaluate.greedy, the temperature, top_p and top_k of
@@ -68,19 +72,12 @@ def splits_of(config: "DictConfig") -> dict[str, Split]:
     Raises:
         UserError: an unknown benchmark or setting, a duplicate name, or an impossible value.
     """
-    evaluate, rollout = config.evaluate, config.actor_rollout_ref.rollout
-    own = {
-        "n": evaluate.n,
-        "temperature": rollout.temperature,
-        "top_p": rollout.top_p,
-        "top_k": rollout.top_k,
-        "max_prompt_length": config.data.max_prompt_length,
-        "max_response_length": config.data.max_response_length,
-        "greedy": evaluate.greedy,
-    }
+    evaluate = config.evaluate
+    own = {key.rpartition(".")[2]: OmegaConf.select(config, key) for key in OF_OWN_SPLITS}
     folder = Path(evaluate.data_folder).expanduser()
-    names = [evaluate.benchmarks] if isinstance(evaluate.benchmarks, str) else evaluate.benchmarks
-    found = {name: (_files(name, folder), asdict(PRESETS[name]) | {"greedy": evaluate.greedy}) for name in names}
+    found = {
+        name: (_files(name, folder), asdict(PRESETS[name]) | {"greedy": evaluate.greedy}) for name in _named(config)
+    }
     for name, files in evaluate.splits.items():
         if name in found:
             raise UserError(f"{name} is in both evaluate.benchmarks and evaluate.splits: rename the split.")
@@ -95,6 +92,29 @@ def splits_of(config: "DictConfig") -> dict[str, Split]:
         found[name] = (found[name][0], found[name][1] | dict(changes))
     splits = {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
     return splits | {name: _rescored(name, entry, splits) for name, entry in evaluate.rescored.items()}
+
+
+def _named(config: DictConfig) -> Sequence[str]:
+    """The benchmarks that are named."""
+    named = config.evaluate.benchmarks
+    return [named] if isinstance(named, str) else named
+
+
+def without_effect(config: DictConfig, overrides: Sequence[str]) -> str | None:
+    """A sentence on overrides that change no split, because all splits are benchmarks.
+
+    Args:
+        overrides: of the command line, KEY=VALUE.
+    """
+    given = {word.partition("=")[0].lstrip("+") for word in overrides}
+    named = [key for key in OF_OWN_SPLITS if key in given and key != "evaluate.greedy"]
+    if config.evaluate.splits or not named:
+        return None
+    first = named[0].rpartition(".")[2]
+    return (
+        f"{', '.join(named)}: only for evaluate.splits. The benchmarks are sampled with the paper's settings; "
+        f'evaluate.settings="{{{next(iter(_named(config)))}:{{{first}:...}}}}" changes one of them.'
+    )
 
 
 def _rescored(name: str, entry: Any, splits: Mapping[str, Split]) -> Split:

@@ -21,6 +21,7 @@ from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.checks.run import EVALUATE
@@ -35,7 +36,7 @@ from rl.evaluation.outputs import GREEDY, SAMPLED, evaluation_spec, pass_table, 
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description
-from rl.evaluation.splits import Split, splits_of
+from rl.evaluation.splits import Split, splits_of, without_effect
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.device_choice import with_overrides
@@ -256,6 +257,9 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     has_base = BASE in evaluate.models or evaluate.base is not None
     _check_methods(evaluate, [BASE_AGAIN] if has_base and (evaluate.base_again or evaluate.base is not None) else [])
     splits = splits_of(config)
+    given = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    if sentence := without_effect(config, given):
+        logger.warning(sentence)
     files = [Path(file).expanduser() for split in splits.values() for file in split.files]
     if evaluate.groups is not None and (absent := set(evaluate.groups) - set(groups_of(files, evaluate.groups))):
         raise UserError(
