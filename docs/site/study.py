@@ -100,7 +100,8 @@ def _parts(
         f"The primary comparisons with a corrected p of at most .05, each with its 95 % interval over the {have} seeds:"
     )
     yield "\n".join(decided)
-    yield f"The other {undecided} are undecided with {have} seeds{not_run}. {LAST}"
+    others = f"The other {undecided} are" if undecided else "None is"
+    yield f"{others} undecided with {have} seeds{not_run}. {LAST}"
 
 
 def _named(values: Mapping[str, Any], base: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

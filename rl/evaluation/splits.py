@@ -52,7 +52,7 @@ class Split:
 _SQL = SplitSettings(16, 1.0, 0.95, -1, max_prompt_length=16_000, max_response_length=4096, greedy=True)
 _MATH = SplitSettings(8, 0.6, 0.95, -1, max_prompt_length=2048, max_response_length=2048, greedy=True)
 
-# Settings of the splits that are no benchmarks, by the last part of their names.
+# Settings of one's own splits, by the last part of their names.
 OF_OWN_SPLITS = (
     *("evaluate.n", "evaluate.greedy", "data.max_prompt_length", "data.max_response_length"),
     *(f"actor_rollout_ref.rollout.{name}" for name in ("temperature", "top_p", "top_k")),

@@ -102,7 +102,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             FILTERED | {"reward.reward_model.enable": True},
             "which a reward model on the trainer's devices computes only afterwards",
         ),
-        (FILTERED | {"algorithm.filter_groups.metric": "accuracy"}, "metric=accuracy is no number that the reward"),
+        (FILTERED | {"algorithm.filter_groups.metric": "accuracy"}, "metric=accuracy is not a number that the reward"),
         (OVERLONG | {f"{SHAPING}len": 0}, "overlong_buffer_cfg.len=0 must be a whole number of tokens from 1 to"),
         (OVERLONG | {f"{SHAPING}len": 5000}, "len=5000 must be a whole number of tokens from 1 to data.max_response_"),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),

@@ -57,6 +57,6 @@ if not hasattr(PSParser.AtomContext, "FUNC_GAMMA"):
     PSParser.AtomContext.FUNC_GAMMA = _gamma
 _Latex2Sympy.create_parser = lambda converter, latex: _TwoStageParser(converter, latex)
 _Latex2Sympy.parse_number = _parse_number
-# The content may have braces: \text{ cm$^{2}$}. A text that is an item of a list, as in \text{A}, \text{C}, is no unit.
+# The content may have braces: \text{ cm$^{2}$}. The items of \text{A}, \text{C} are not units.
 _UNIT = r"(?<=[^,;\s(\[{])\s*\\(?:text|mbox)\{(?:[^{}]|\{[^{}]*\})*\}(?:\^\d|\{\^\d\})?"
 math_normalization.unit_superscript_regex = re.compile(rf"{_UNIT}(?=$|\s*[,;)\]])")

@@ -188,8 +188,8 @@ def dynamic_sampling(config: DictConfig) -> Iterator[str]:
     ours = config.reward.custom_reward_function.path == OUR_REWARD
     if groups.enable and (groups.metric is None or ours and groups.metric not in COMPARED):
         yield (
-            f"algorithm.filter_groups.metric={groups.metric} is no number that the reward function returns, and groups "
-            f"are dropped by it: use {' or '.join(COMPARED)}."
+            f"algorithm.filter_groups.metric={groups.metric} is not a number that the reward function returns, and "
+            f"groups are dropped by it: use {' or '.join(COMPARED)}."
         )
 
 
