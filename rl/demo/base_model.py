@@ -49,9 +49,9 @@ class Shape:
 class SftSettings:
     """AdamW with a linear warm-up and a cosine decay to `final_lr_share` of the learning rate.
 
-    For a `large_model` matrix products are in bfloat16 where the CPU has instructions for it, while the weights are
-    float32, and the output layer computes only the columns in which some row has a response. Both change the weights'
-    last digits.
+    A `large_model` is trained on the GPU, where there is one. Its matrix products are in bfloat16 there, and on a CPU
+    that has instructions for it, while the weights are float32, and the output layer computes only the columns in which
+    some row has a response. All three change the weights' last digits.
     """
 
     steps: int = 500
@@ -154,6 +154,8 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
     import torch
     import torch.nn.functional as F
 
+    device = "cuda" if settings.large_model and torch.cuda.is_available() else "cpu"
+    model.to(device)
     rng = random.Random(f"{seed}/sft")
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
@@ -162,14 +164,14 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
     model.train()
     losses = []
     progress = tqdm(range(settings.steps), desc="fine-tuning", unit="step")
-    bf16 = settings.large_model and has_bf16()
+    bf16 = settings.large_model and (device == "cuda" or has_bf16())
     for _ in progress:
         batch = rng.choices(examples, k=settings.batch_size)
         input_ids, labels = collate([(example.prompt, rng.choice(example.solutions)) for example in batch])
         first = int((labels != IGNORED).any(0).nonzero()[0]) if settings.large_model else 1
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            logits = model(input_ids=input_ids, logits_to_keep=labels.shape[1] - first + 1).logits
-        targets = labels[:, first:].flatten()
+        with torch.autocast(device, torch.bfloat16, enabled=bf16):
+            logits = model(input_ids=input_ids.to(device), logits_to_keep=labels.shape[1] - first + 1).logits
+        targets = labels[:, first:].flatten().to(device)
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets, ignore_index=IGNORED)
         optimizer.zero_grad()
         loss.backward()

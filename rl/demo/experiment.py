@@ -196,8 +196,7 @@ class Experiment:
             self.base_title,
             _python(made.base, *folders, f"--seed={self.base_seed}", *options),
             seconds=made.base_seconds,
-            # It is fine-tuned on the CPU, which has more than two cores where there is a GPU.
-            environment={"OMP_NUM_THREADS": str(self.threads if self.on_cpu else os.cpu_count() or 1)},
+            environment={"OMP_NUM_THREADS": str(self.threads)},
             # Its folder may get another model.
             settings=[model_hash(source), tokenizer_hash(source)] if (source := self.model_path) else None,
             outputs=[self.base],
