@@ -76,7 +76,8 @@ def divergences(size: Size) -> dict:
     log_ratio = torch.cat([far, near, torch.linspace(-60, 60, 601)])
 
     def computed(f, device, autocast):
-        x = log_ratio.to(device).requires_grad_()
+        # On the CPU .to() copies nothing, and the tensor itself would become a leaf.
+        x = log_ratio.clone().to(device).requires_grad_()
         with torch.autocast(device, torch.bfloat16, enabled=autocast):
             value = f_divergences.with_linear_tail(f, x, 1.0)
             weight, of_policy = f_divergences.policy_weight(f, x, 10.0), f_divergences.policy_value(f, x, 10.0)
@@ -101,7 +102,7 @@ def between_distributions(size: Size) -> dict:
     for f in FUNCTIONS.values():
         results = []
         for device in ("cpu", DEVICE):
-            x = logits.to(device).requires_grad_()
+            x = logits.clone().to(device).requires_grad_()
             with torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
                 value = f_divergences.between_distributions(f, log_p.to(device), x.float().log_softmax(-1))
             value.sum().backward()

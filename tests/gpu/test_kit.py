@@ -4,13 +4,16 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from tests.gpu.conftest import FOLDER
 
 REPOSITORY = FOLDER.parents[1]
+PARTS_OF_TRAIN = ("scorer", "client", "engines", "audit", "report")
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,26 @@ def test_its_wheels_are_pinned_as_for_gpus(make_kit):
     assert "torch" not in wheels, "the machine's own, with its CUDA"
     lock = (REPOSITORY / "requirements.lock").read_text()
     assert all(f"\n{pin} " in lock for pin in make_kit.pinned(*wheels, make_kit.RAY, make_kit.ANTLR))
+
+
+# What CUDA's image has (README.md of benchmarks/gpu), of the packages that this project names.
+IMAGE = {
+    *("PyYAML", "aiohttp", "httpx", "huggingface_hub", "Jinja2", "MarkupSafe", "matplotlib", "numpy", "packaging"),
+    *("pandas", "prometheus_client", "psutil", "pyarrow", "requests", "safetensors", "scipy", "sympy", "torch", "tqdm"),
+    *("uvloop", "wrapt"),
+}
+# The check runs neither vLLM, nor copies of weights between GPUs, nor databases other than SQLite.
+UNUSED = {"vllm", "cupy-cuda13x", "duckdb", "psycopg", "pytz"}
+
+
+def test_its_wheels_and_the_image_are_all_that_this_project_names(make_kit):
+    """The scorer's httptools was missing on the first GPU."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *(line for extra in ("train", *PARTS_OF_TRAIN) for line in extras[extra])]
+    names = {canonicalize_name(re.match(r"[\w.-]+", line)[0]) for line in named} - {"dph-rl"}
+    packed = {*make_kit.wheels(), make_kit.ANTLR, make_kit.RAY}
+    assert names == names & {canonicalize_name(name) for name in packed | IMAGE | UNUSED}
 
 
 def test_the_project_travels_as_files_and_as_a_wheel(make_kit, tmp_path):
