@@ -39,6 +39,9 @@ WITHOUT = """
     assert {"pkpo", "w_reinforce"} <= core_algos.ADV_ESTIMATOR_REGISTRY.keys()
     assert core_algos.ADV_ESTIMATOR_REGISTRY["grpo_passk"] is core_algos.compute_grpo_passk_outcome_advantage
     assert not hasattr(verl.utils.distributed.initialize_global_process_group_ray, "__wrapped__")
+    from verl.single_controller.ray import base
+
+    assert base.get_master_addr_port._function.__module__ == base.__name__
 """
 
 WITH = """
@@ -69,11 +72,13 @@ WITH = """
     assert get_rollout_replica_class("hf").__name__ == "HFReplica"
     assert get_rollout_class("hf").__name__ == "HFServerAdapter"
 
+    from verl.single_controller.ray import base
     from verl.utils import fsdp_utils
     from verl.workers.rollout import router
 
     for function in (fsdp_utils.fsdp2_sharded_save_to_cpu, router.get_router_handle):
         assert not hasattr(function, "__wrapped__"), "verl's own, until a program of ours replaces it"
+    assert base.get_master_addr_port._function.__module__ == "rl.cluster.rendezvous"
     verl.utils.distributed.initialize_global_process_group_ray()
     assert torch.distributed.get_backend_config() == "cpu:gloo"
     model_config = HFModelConfig(

@@ -47,8 +47,9 @@ def register() -> None:
     """Register names that verl looks up: advantage estimators, the rollout "hf", the platform of VERL_PLATFORM=cpu.
 
     No function of verl is replaced here; our programs do that in their own processes (`replace_functions` in
-    training/actor_worker.py, `TaskRunner` in main.py). One exception lets the platform "cpu" start process groups
-    (`use_gloo` in cpu/platform.py). Our programs get VERL_PLATFORM=cpu here, because verl chooses its platform next.
+    training/actor_worker.py, `TaskRunner` in main.py). Two exceptions let the platform "cpu" start process groups
+    (`use_gloo` and `use_unshared_port` in cpu/platform.py). Our programs get VERL_PLATFORM=cpu here, because verl
+    chooses its platform next.
     """
     global registered
     set_platform(sys.orig_argv)

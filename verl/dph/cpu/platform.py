@@ -6,10 +6,12 @@ from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
+import ray
 import torch
 import verl.utils.distributed as verl_distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
+from rl.cluster.rendezvous import master_address_and_port
 from verl.dph.cpu import device, is_chosen
 
 
@@ -85,3 +87,14 @@ def use_gloo() -> None:
         initialize(timeout_second, backend or "cpu:gloo")
 
     verl_distributed.initialize_global_process_group_ray = initialize_with_gloo
+
+
+def use_unshared_port(worker_groups: Any) -> None:
+    """Have the ranks of a worker group meet at a port that no other program gets (master_address_and_port).
+
+    On a CPU several programs run at a time, with many connections each.
+
+    Args:
+        worker_groups: verl.single_controller.ray.base.
+    """
+    worker_groups.get_master_addr_port = ray.remote(master_address_and_port)
