@@ -28,6 +28,9 @@ FUNCTIONS: dict[str, f_divergences.Integrand] = {name: getattr(f_divergences, na
 FUNCTIONS["alpha_divergence"] = partial(f_divergences.alpha_divergence, alpha=0.2)
 
 
+WARM_UP = 128  # tokens
+
+
 class Size:
     """Vocabulary, stored tokens per position, and the checks' numbers of tokens and rows.
 
@@ -142,16 +145,17 @@ def micro_batch(size: Size) -> dict:
     result: dict = {"logits_GB": size.micro_batch * size.vocabulary * 2 / 1e9}
 
     def measured(name: str, log_probs: Callable, tokens: int = size.micro_batch) -> None:
-        logits, *rest = logits_of(size, tokens)
-        x = logits.requires_grad_() * 1
-        del logits
+        for count in (WARM_UP, tokens):  # the first call compiles kernels
+            logits, *rest = logits_of(size, count)
+            x = logits.requires_grad_() * 1
+            del logits
 
-        def forward_and_backward():
-            with torch.autocast(DEVICE, torch.bfloat16):
-                found = log_probs(x, *rest)
-            found.sum().backward()
+            def forward_and_backward(x=x, rest=rest):
+                with torch.autocast(DEVICE, torch.bfloat16):
+                    found = log_probs(x, *rest)
+                found.sum().backward()
 
-        result[name] = {"tokens": tokens} | cost(forward_and_backward)
+            result[name] = {"tokens": count} | cost(forward_and_backward)
 
     def ours(x, labels, positions, ids, overwrite):
         return torch.cat(
@@ -177,7 +181,7 @@ def micro_batch(size: Size) -> dict:
 def store_top_k(size: Size) -> dict:
     """Cost of the stored next-token distributions, whose probabilities sum to 1."""
     logits = logits_of(size, size.store_tokens)[0]
-    topk_logprobs.largest(logits[:128], size.top_k)  # warms up
+    topk_logprobs.largest(logits[:WARM_UP], size.top_k)
     found: list[torch.Tensor] = []
     spent = cost(lambda: found.extend(topk_logprobs.largest(logits, size.top_k)))
     _, log_probs, rest = found

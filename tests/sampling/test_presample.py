@@ -13,6 +13,7 @@ import hydra
 import psutil
 import pytest
 
+from rl.checks.disk import parameters
 from rl.checks.files import files_of
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
@@ -23,7 +24,7 @@ from rl.scorer.client.scorer_client import ScorerUnavailable
 from tests.sampling.conftest import TRUTH, sorted_records
 from verl.dph import presample
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.sampling import job
+from verl.dph.sampling import job, rollout_engine
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count, rollout_client
 
 N = 4
@@ -224,6 +225,17 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
     with pytest.raises(ScorerUnavailable, match=rf"No scorer answers at {DEAD_SCORER} \(waited 0 s;"):
         asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started")))
     assert list((tmp_path / "samples").iterdir()) == []
+
+
+def test_a_larger_model_has_a_process_of_its_own(overrides, monkeypatch):
+    """While it took a step, the program answered no scorer, and ended with "No scorer answers"."""
+    config = compose(overrides)
+    assert rollout_engine.runs_in_this_process(config)
+    assert not rollout_engine.runs_in_this_process(compose(overrides | {"trainer.n_gpus_per_node": 2}))
+    monkeypatch.setattr(rollout_engine, "_IN_THIS_PROCESS", parameters(config.actor_rollout_ref.model.path) - 1)
+    assert not rollout_engine.runs_in_this_process(config)
+    nowhere = compose(overrides | {"actor_rollout_ref.model.path": "of/nobody"})
+    assert not rollout_engine.runs_in_this_process(nowhere)
 
 
 def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(

@@ -13,6 +13,7 @@ from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry, TokenOutput
 
+from rl.checks.disk import parameters
 from rl.common.errors import UserError
 from rl.common.ray_cpus import PER_ROLLOUT_RANK
 from rl.common.signals import own_sigterm
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_IN_THIS_PROCESS = 10_000_000  # parameters
+
 
 @asynccontextmanager
 async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient | HFServer]":
     """Start Ray if none runs, and rollout replicas with the weights of actor_rollout_ref.model.path.
 
     The replicas are data-parallel over trainer.nnodes x trainer.n_gpus_per_node. They and a Ray that was started here
-    end with the block. A single hf replica on a CPU runs in this process, without Ray.
+    end with the block. A single hf replica of a small model on a CPU runs in this process, without Ray.
 
     Args:
         config: verl's trainer settings that check_rollout accepted, with rollout.nnodes above 0.
@@ -43,7 +46,7 @@ async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient |
     rollout, started = config.actor_rollout_ref.rollout, time.monotonic()
     model = config.actor_rollout_ref.model.path
     logger.info("Starting %d x the rollout engine %s with %s", replica_count(config), rollout.name, model)
-    if rollout.name == "hf" and config.trainer.device == "cpu" and replica_count(config) == 1:
+    if runs_in_this_process(config):
         async with _server_in_this_process(config) as server:
             yield server
         return
@@ -67,6 +70,20 @@ async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient |
             _stop_servers(manager)
         if starts_ray:
             ray.shutdown()
+
+
+def runs_in_this_process(config: DictConfig) -> bool:
+    """Whether the only replica needs no process of its own.
+
+    A step of a larger model takes seconds on a CPU, in which this process could not ask the scorer, whose time limits
+    would end the run.
+    """
+    if config.actor_rollout_ref.rollout.name != "hf" or config.trainer.device != "cpu" or replica_count(config) != 1:
+        return False
+    try:
+        return parameters(config.actor_rollout_ref.model.path) <= _IN_THIS_PROCESS
+    except UserError:  # of an unknown size
+        return False
 
 
 @asynccontextmanager
