@@ -194,7 +194,7 @@ def report(plan: Plan) -> str:
     lines = [
         f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with "
         f"{run.attention}.",
-        "All figures are estimated (docs/howto/plan.md); none was measured on a GPU.",
+        "All figures are estimated (docs/howto/plan.md).",
         *_choices(plan),
         "",
         "  ".join(f"{name}={value}" for name, value in engine.variables(run).items()),
