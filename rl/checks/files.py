@@ -10,7 +10,7 @@ from rl.common.errors import UserError
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 
 _HUB_LIMIT_S = 10
-_SPLIT = "run data/sql/process_data/exact_correct_id.py after offline_sampling.sh"
+_SPLIT = "run dph split after offline_sampling.sh"
 _PUBLISHED = "the commands of docs/howto/data.md write it"
 # How to get the file of a setting.
 _ORIGIN = {

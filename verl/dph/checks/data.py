@@ -75,5 +75,5 @@ def _check_probe(probe: DictConfig) -> None:
             if BASE_CORRECT not in pq.read_schema(file).names:
                 raise UserError(
                     f"trainer.keep_probe.{key}={file} has no column {BASE_CORRECT}, by which {metric}: give the {name} "
-                    "of data/sql/process_data/exact_correct_id.py, made anew if it is older."
+                    "of dph split, made anew if it is older."
                 )
