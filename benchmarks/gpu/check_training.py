@@ -94,24 +94,22 @@ class Check:
         self.seconds: dict[str, float] = {}
 
     def run(self) -> None:
-        """Run the stages whose output is missing; the last one resumes from the checkpoint of the one before."""
+        """Run all stages; the last one resumes from the checkpoint of the one before."""
         task, data = self.folder / "task", self.folder / "data"
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
-        if not (self.folder / "model").exists():
-            start = time.monotonic()
-            make_task(task, self.size.task)
-            make_model(task, self.folder / "model", self.size.sft)
-            self._took("task_and_model", start)
+        start = time.monotonic()
+        make_task(task, self.size.task)
+        make_model(task, self.folder / "model", self.size.sft)
+        self._took("task_and_model", start)
         with temporary_scorer(scorer_config(), task / "databases", self.folder / "logs" / "scorer.log") as address:
             self.environment["DPH_SCORER"] = address
-            if not (data / "pef.pt").exists():
-                self._launch("presample", "offline_sampling", f"presample.n={self.size.samples}")
-                self._program(
-                    *("split", "rl.cli", "split", f"--samples={data / 'generate_data' / '0.jsonl'}"),
-                    *(f"--data={task / 'train.parquet'}", f"--out={data}"),
-                    *(f"--threshold={self.size.threshold}", f"--n={self.size.samples}"),
-                )
-                self._launch("store", "get_correct_data_tensor")
+            self._launch("presample", "offline_sampling", f"presample.n={self.size.samples}")
+            self._program(
+                *("split", "rl.cli", "split", f"--samples={data / 'generate_data' / '0.jsonl'}"),
+                *(f"--data={task / 'train.parquet'}", f"--out={data}"),
+                *(f"--threshold={self.size.threshold}", f"--n={self.size.samples}"),
+            )
+            self._launch("store", "get_correct_data_tensor")
             for name, steps in (("train", self.steps), ("resume", 2 * self.steps)):
                 lengths = (f"trainer.total_training_steps={steps}", f"trainer.save_freq={self.steps}")
                 words = (*METHODS["dph_js"].words, *OVERRIDES, *self.size.overrides, *lengths)

@@ -46,7 +46,7 @@ def test_its_wheels_and_the_image_are_all_that_this_project_names(make_kit):
     named = [*project["dependencies"], *(line for extra in ("train", *PARTS_OF_TRAIN) for line in extras[extra])]
     names = {canonicalize_name(re.match(r"[\w.-]+", line)[0]) for line in named} - {"dph-rl"}
     packed = {*make_kit.wheels(), make_kit.ANTLR, make_kit.RAY}
-    assert names == names & {canonicalize_name(name) for name in packed | IMAGE | UNUSED}
+    assert not names - {canonicalize_name(name) for name in packed | IMAGE | UNUSED}
 
 
 def test_the_project_travels_as_files_and_as_a_wheel(make_kit, tmp_path):
