@@ -41,7 +41,7 @@ WITHOUT = """
     assert not hasattr(verl.utils.distributed.initialize_global_process_group_ray, "__wrapped__")
     from verl.single_controller.ray import base
 
-    assert base.get_master_addr_port._function.__module__ == base.__name__
+    assert not hasattr(base.RayWorkerGroup.__init__, "__wrapped__")
 """
 
 WITH = """
@@ -78,7 +78,13 @@ WITH = """
 
     for function in (fsdp_utils.fsdp2_sharded_save_to_cpu, router.get_router_handle):
         assert not hasattr(function, "__wrapped__"), "verl's own, until a program of ours replaces it"
-    assert base.get_master_addr_port._function.__module__ == "rl.cluster.rendezvous"
+    first_of_connections = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+    for _ in range(20):
+        # The kernel had given the port to a connection once, and rank 0 could not listen.
+        start, end = base.RayWorkerGroup(worker_names=[])._ray_master_port_range
+        assert 10_000 <= start < end <= first_of_connections
+    given = base.RayWorkerGroup(worker_names=[], master_port_range=[5, 6])
+    assert given._ray_master_port_range == [5, 6]
     verl.utils.distributed.initialize_global_process_group_ray()
     assert torch.distributed.get_backend_config() == "cpu:gloo"
     model_config = HFModelConfig(

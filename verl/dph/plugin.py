@@ -48,7 +48,7 @@ def register() -> None:
 
     No function of verl is replaced here; our programs do that in their own processes (`replace_functions` in
     training/actor_worker.py, `TaskRunner` in main.py). Two exceptions let the platform "cpu" start process groups
-    (`use_gloo` and `use_unshared_port` in cpu/platform.py). Our programs get VERL_PLATFORM=cpu here, because verl
+    (`use_gloo` and `use_unshared_ports` in cpu/platform.py). Our programs get VERL_PLATFORM=cpu here, because verl
     chooses its platform next.
     """
     global registered

@@ -11,7 +11,7 @@ import os
 AFTER_IMPORT = {
     "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engines",
     "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
-    "verl.single_controller.ray.base": "verl.dph.cpu.platform:use_unshared_port",
+    "verl.single_controller.ray.base": "verl.dph.cpu.platform:use_unshared_ports",
 }
 
 

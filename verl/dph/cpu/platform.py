@@ -2,17 +2,19 @@
 
 import functools
 import os
+import random
 from contextlib import nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import ray
 import torch
 import verl.utils.distributed as verl_distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
-from rl.cluster.rendezvous import master_address_and_port
 from verl.dph.cpu import device, is_chosen
+
+LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @PlatformRegistry.register(platform="cpu")
@@ -89,12 +91,29 @@ def use_gloo() -> None:
     verl_distributed.initialize_global_process_group_ray = initialize_with_gloo
 
 
-def use_unshared_port(worker_groups: Any) -> None:
-    """Have the ranks of a worker group meet at a port that no other program gets (master_address_and_port).
+def use_unshared_ports(worker_groups: Any) -> None:
+    """Have the ranks of a worker group meet at a port that the kernel gives to no connection.
 
-    On a CPU several programs run at a time, with many connections each.
+    verl 0.9.1 asks the kernel for a free port, unless it has a range of them (single_controller/ray/base.py:
+    get_master_addr_port), and rank 0 listens there seconds later. On a CPU several programs run at a time, with many
+    connections each, and one of these may have the port by then.
 
     Args:
         worker_groups: verl.single_controller.ray.base.
     """
-    worker_groups.get_master_addr_port = ray.remote(master_address_and_port)
+    initialize = worker_groups.RayWorkerGroup.__init__
+
+    @functools.wraps(initialize)
+    def initialize_with_range(self: Any, *args: Any, **kwargs: Any) -> None:
+        initialize(self, *args, **{"master_port_range": unshared_ports(), **kwargs})
+
+    worker_groups.RayWorkerGroup.__init__ = initialize_with_range
+
+
+def unshared_ports() -> list[int]:
+    """The first and the last of a range of ports below those of connections; verl takes the first free one.
+
+    It begins at random, also in programs with the same seed, so that two of them do not take the same port.
+    """
+    last = max(int(LOCAL_PORTS.read_text().split()[0]), 20_000)
+    return [random.SystemRandom().randrange(10_000, last - 100), last]
