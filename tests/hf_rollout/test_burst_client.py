@@ -20,23 +20,30 @@ class Remote:
         return self.method(*args, **kwargs)
 
 
+class Stream(Remote):
+    """A method that yields: `.remote(...)` gives what each item can be awaited from."""
+
+    async def remote(self, *args, **kwargs):
+        for item in self.method(*args, **kwargs):
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_result(item)
+            yield answer
+
+
 class Server:
-    """An hf server that answers a prompt with its reverse, and fails on prompts that begin with 13."""
+    """An hf server that answers a prompt with its reverse, the last prompt first, and fails on prompts with 13."""
 
     def __init__(self):
         self.bursts, self.seeds, self.whole = [], [], []
-        self.generate_many = Remote(self._generate_many)
+        self.generate_many = Stream(self._generate_many)
 
     def _generate_many(self, requests, whole):
         self.bursts.append([prompt for prompt, _, _ in requests])
         self.seeds.append([params.get("seed") for _, params, _ in requests])
         self.whole.append(whole)
-        return [
-            ValueError("unlucky")
-            if prompt[0] == 13
-            else TokenOutput(token_ids=prompt[::-1], extra_fields={"global_steps": 7})
-            for prompt, _, _ in requests
-        ]
+        for number, (prompt, *_) in reversed([*enumerate(requests)]):
+            output = TokenOutput(token_ids=prompt[::-1], extra_fields={"global_steps": 7})
+            yield {number: ValueError("unlucky") if prompt[0] == 13 else output}
 
 
 class Balancer:
@@ -89,10 +96,14 @@ def test_failures_and_what_is_not_taken():
     outputs = ask(client, [[1, 2], [13, 2], [3, 4]])
     assert [type(output) for output in outputs] == [TokenOutput, ValueError, TokenOutput]
 
+    def answers_one_and_dies(requests, whole):
+        yield {1: TokenOutput(token_ids=[2])}
+        raise ZeroDivisionError
+
     gone = Server()
-    gone.generate_many = Remote(lambda requests, whole: 1 / 0)
+    gone.generate_many = Stream(answers_one_and_dies)
     client = burst_client(gone)
-    assert [type(output) for output in ask(client, [[1], [2]])] == [ZeroDivisionError] * 2
+    assert [type(output) for output in ask(client, [[1], [2]])] == [ZeroDivisionError, TokenOutput]
     assert client._load_balancer.released == ["a"]
     with pytest.raises(ValueError, match="image_data"):
         asyncio.run(client.generate("r", prompt_ids=[1], sampling_params={}, image_data=["x"]))

@@ -1,6 +1,7 @@
 """The rollout's server without Ray: its methods on one event loop, with a real model."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
@@ -13,6 +14,7 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
+from verl.dph.hf_rollout import server as server_module
 from verl.dph.hf_rollout.attention import NAME
 from verl.dph.hf_rollout.generation import Generation
 from verl.dph.hf_rollout.server import HFServer
@@ -46,6 +48,12 @@ def serve(model_config, device):
 
 async def ask(server, prompt=PROMPT, **params):
     return await server.generate(prompt, SAMPLE | params, "request")
+
+
+async def answers_to(server, burst):
+    """Outputs of a whole burst, in order, and how many of them came together."""
+    parts = [part async for part in server.generate_many(burst, True)]
+    return [output for _, output in sorted(item for part in parts for item in part.items())], [*map(len, parts)]
 
 
 def altered_weights(path) -> bytes:
@@ -109,11 +117,11 @@ def test_a_whole_burst_is_answered_by_itself(serve, monkeypatch):
     burst = [([4, 9, last], SAMPLE | {"seed": last}, "request") for last in range(4, 12)]
 
     async def alone(server):
-        return await server.generate_many(burst, True)
+        return (await answers_to(server, burst))[0]
 
     async def in_company(server):
         others = [ask(server, [5, 6, last]) for last in range(4, 24)]
-        outputs, *_ = await asyncio.gather(*(server.generate_many(burst, True) for _ in range(2)), *others)
+        (outputs, _), *_ = await asyncio.gather(*(answers_to(server, burst) for _ in range(2)), *others)
         return outputs
 
     first = serve(alone)
@@ -129,11 +137,25 @@ def test_bursts_beyond_max_num_seqs_are_answered_in_several_batches(serve):
     async def use(server):
         burst = [([4, 9, last], SAMPLE | {"seed": last}, "request") for last in range(4, 14)]
         others = (ask(server, seed=seed) for seed in range(11))
-        return await asyncio.gather(server.generate_many(burst, True), *others)
+        return await asyncio.gather(answers_to(server, burst), *others)
 
-    outputs, *others = serve(use, max_num_seqs=4)
+    (outputs, _), *others = serve(use, max_num_seqs=4)
     assert len(outputs) == 10 and all(output.stop_reason == "completed" for output in [*outputs, *others])
     assert len({tuple(output.token_ids) for output in others}) == 11
+
+
+def test_responses_of_a_slow_batch_are_sent_as_they_end(serve, monkeypatch):
+    monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.01)
+    step = Generation.step
+
+    def slow(self):
+        time.sleep(0.02)
+        return step(self)
+
+    monkeypatch.setattr(Generation, "step", slow)
+    burst = [(PROMPT, SAMPLE | {"max_tokens": limit}, "request") for limit in (3, 9, 3, 15)]
+    outputs, together = serve(lambda server: answers_to(server, burst))
+    assert [len(output.token_ids) for output in outputs] == [3, 9, 3, 15] and together == [2, 1, 1]
 
 
 def test_where_a_response_ends(serve):

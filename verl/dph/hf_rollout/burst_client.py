@@ -131,19 +131,24 @@ class BurstClient(LLMServerClient):
     async def _send_part(self, part: list[Item], whole: bool) -> None:
         server_id, server = await self._acquire_server(uuid4().hex)
         try:
-            outputs = await server.generate_many.remote([request for request, _ in part], whole)
+            async for outputs in server.generate_many.remote([request for request, _ in part], whole):
+                for number, output in (await outputs).items():
+                    _answer(part[number][1], output)
         finally:
             self._release_server(server_id)
-        for (_, future), output in zip(part, outputs, strict=True):
-            if future.done():  # the caller is gone
-                continue
-            if isinstance(output, BaseException):
-                future.set_exception(output)
-                continue
-            version = output.extra_fields.get("global_steps")
-            output.extra_fields.setdefault("min_global_steps", version)
-            output.extra_fields.setdefault("max_global_steps", version)
-            future.set_result(output)
+
+
+def _answer(future: asyncio.Future, output: TokenOutput | BaseException) -> None:
+    """Give a caller its output, unless it is gone."""
+    if future.done():
+        return
+    if isinstance(output, BaseException):
+        future.set_exception(output)
+        return
+    version = output.extra_fields.get("global_steps")
+    output.extra_fields.setdefault("min_global_steps", version)
+    output.extra_fields.setdefault("max_global_steps", version)
+    future.set_result(output)
 
 
 def _content(item: Item) -> tuple[list[int], int]:

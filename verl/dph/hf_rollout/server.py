@@ -10,6 +10,7 @@ import itertools
 import logging
 import os
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import torch
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 # A burst of requests is over when none has come for _QUIET_SECONDS; a steady stream is cut after _LONGEST_WAIT_SECONDS.
 _QUIET_SECONDS = 0.015
 _LONGEST_WAIT_SECONDS = 0.25
+# A batch of a larger model takes minutes on a CPU; its first responses are sent while the others are generated.
+_ANSWER_SECONDS = 5.0
 
 
 class HFServer:
@@ -149,14 +152,21 @@ class HFServer:
 
     async def generate_many(
         self, requests: list[tuple[list[int], dict[str, Any], str]], whole: bool = False
-    ) -> list[TokenOutput | Exception]:
-        """Outputs of (prompt_ids, sampling_params, request_id) requests in order; a failed one gets its exception.
+    ) -> AsyncIterator[dict[int, TokenOutput | BaseException]]:
+        """Yield outputs of (prompt_ids, sampling_params, request_id) requests as they end, every few seconds.
 
         A `whole` burst is not mixed with other requests: its batches (of max_num_seqs), and so the last digits of its
         log-probs, depend on itself alone.
+
+        Yields:
+            {index of the request: its output, or the exception of one that failed}.
         """
         burst = next(self._burst_numbers) if whole else None
-        return await asyncio.gather(*(self.generate(*request, burst) for request in requests), return_exceptions=True)
+        tasks = {asyncio.create_task(self.generate(*request, burst)): i for i, request in enumerate(requests)}
+        while tasks:
+            ended, _ = await asyncio.wait(tasks, timeout=_ANSWER_SECONDS)
+            if ended:
+                yield {tasks.pop(task): task.exception() or task.result() for task in ended}
 
     def _read_request(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, multimodal: dict[str, Any]
