@@ -145,6 +145,13 @@ def test_samples_are_drawn_scored_and_described(
     assert [record.response_ids for record in again] == [record.response_ids for record in records]
     assert [record.acc for record in again] == [int(record.pred == "SELECT id FROM item") for record in records]
     assert {record.acc for record in again} == {0, 1} and not journal_path(corrected.output).exists()
+    # The responses were drawn again, and one is another.
+    changed = path.with_name("changed.jsonl")
+    changed.write_bytes(path.read_bytes().replace(b'"response_ids": [', b'"response_ids": [9, ', 1))
+    changed = replace(corrected, responses=changed)
+    assert corrected.complete() and not changed.complete()
+    with pytest.raises(UserError, match="scores responses that .*changed.jsonl no longer holds: delete"):
+        asyncio.run(job.draw(changed, lambda: pytest.fail("it needs no engine")))
     corrected.output.unlink()
     other = rescored(overrides, make_row, write_parquet, prompt=[{"role": "user", "content": "which prices"}])
     with pytest.raises(UserError, match="has another prompt there; sample it as a split of its own"):

@@ -51,13 +51,14 @@ class SamplingJob:
         return len(self.prompts) * self.settings.n
 
     def complete(self) -> bool:
-        """Whether the file holds every sample.
+        """Whether the file holds every sample, and still those responses that it was to score.
 
         Raises:
             UserError: it holds another run's samples.
         """
         with SampleWriter(self.output, self.metadata) as writer:
-            return len(writer.done) == self.total
+            whole = len(writer.done) == self.total
+            return whole and (self.responses is None or _same_responses(self.responses, writer, self.output))
 
     def progress(self) -> str:
         """The samples that the file holds, in words."""
@@ -170,6 +171,11 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         ScorerUnavailable: no scorer responds, at the start or later; samples written so far stay, for the next run.
     """
     with SampleWriter(job.output, job.metadata) as writer:
+        if job.responses is not None and not _same_responses(job.responses, writer, job.output):
+            raise UserError(
+                f"{job.output} scores responses that {job.responses} no longer holds: delete it and its .meta.json and "
+                ".drawn to score the others."
+            )
         if len(writer.done) == job.total:
             logger.info("%s is complete.", job.output)
             return Drawn(samples=0, tokens=0, seconds=0.0)
@@ -190,6 +196,16 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
                     writer=writer,
                     max_in_flight=job.max_in_flight,
                 )
+
+
+def _same_responses(source: Path, writer: SampleWriter, output: Path) -> bool:
+    """Whether the responses that `output` has taken over are those of the source, which may be gone."""
+    if not source.exists() or not (writer.done or writer.waiting):
+        return True
+    taken = {sample: response.response_ids for sample, response in writer.waiting.items()}
+    taken |= {(record.id, record.sample): record.response_ids for record in read_samples(output)}
+    held = {(record.id, record.sample): record.response_ids for record in read_samples(source)}
+    return all(held[sample] == ids for sample, ids in taken.items() if sample in held)
 
 
 def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
