@@ -172,8 +172,9 @@ def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():
     p = [found["dph_js - grpo"][column].p for column in of_js]
     assert p == pytest.approx([3.27e-5, 3.27e-5, 0.2254], rel=2e-3)
     assert [value.p_holm for value in found["dph_js - grpo"].values()] == pytest.approx(holm(p))
-    whole = SeedComparison({}, methods(grpo=zero, dph_js=of_js), [*of_js], found)
+    whole = SeedComparison({}, methods(grpo=zero, dph_js=of_js), [*of_js, "keep"], found)
     text = seeds_page(whole, {"grpo": "GRPO", "dph_js": "JS"}, [1, 2, 3], "in_domain")
+    assert "\nLeft out, because a run has no value: keep.\n" in text
     assert "\n- Higher with p at most 0.05: greedy (JS minus GRPO).\n" in text
     assert "\n- Lower with p at most 0.05: greedy, out of domain (JS minus GRPO).\n" in text
     assert "| **-0.101 ± 0.002, p 0.000** | 0.100 ± 0.248, p 0.225 |" in text

@@ -174,7 +174,10 @@ def seeds_page(
     if found.primary:
         how = "p of paired t-tests, corrected by Holm over all of them" if several else "one seed cannot test them"
         parts += [f"Primary comparisons, named before the runs; {how}:\n", _differences(found.primary, labels)]
-    of_groups = [column for column in next(iter(found.methods.values())) if column not in found.columns]
+    shown = next(iter(found.methods.values()))
+    if left_out := [column for column in found.columns if column not in shown]:
+        parts.append(f"Left out, because a run has no value: {', '.join(left_out)}.\n")
+    of_groups = [column for column in shown if column not in found.columns]
     parts.append(markdown(_values(found, labels, found.columns)))
     if of_groups:
         parts += [f"Groups of the questions, {of_split}:\n", markdown(_values(found, labels, of_groups))]
