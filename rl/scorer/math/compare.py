@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from math_verify.parser import extract_latex, parse_expr_cached, parse_latex_cached
-from sympy import And, Basic, Eq, Expr, FiniteSet, MatrixBase, Set, Union
+from sympy import And, Basic, Eq, Expr, FiniteSet, Intersection, MatrixBase, Reals, Set, Union
 from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
@@ -44,6 +44,7 @@ _EULER = re.compile(r"(?<![A-Za-z])e(?![A-Za-z])")
 _NOTATION = (
     (re.compile(r"√\s*(\d+|\w)"), r"\\sqrt{\1}"),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
+    (re.compile(r"(?:\\[,;:! ]|~|\s)+(?=\\?%)"), ""),
     # Space between the rows of a matrix.
     (re.compile(r"\\\\\[\d*\.?\d+(?:pt|mm|cm|em|ex)\]"), r"\\\\"),
     (re.compile(r"^(\d+\\[dt]?frac\{\d+\}\{\d+\})\s*\\?%$"), r"\\frac{\1}{100}"),
@@ -92,7 +93,8 @@ def _count(found: re.Match[str]) -> str:
 def paired(gold: str, pred: str) -> tuple[str, str] | None:
     """Two bare answers as they are compared with each other; None if they are different.
 
-    A known unit counts only if both answers have one. A percent sign may be missing where the number is 1 or more.
+    A known unit counts only if both answers have one; 2mg is a product if the other one has none. A percent sign may be
+    missing where the number is 1 or more.
     """
     gold, pred = _as_power_of_ten(gold, pred), _as_power_of_ten(pred, gold)
     bases = _BASE.search(gold), _BASE.search(pred)
@@ -102,8 +104,11 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     if (percents := _without_percent(gold, pred)) is not None:
         return percents
-    (gold, unit), (pred, other) = split_unit(gold), split_unit(pred)
-    if unit is None or other is None or unit == other:
+    (number, unit), (of_pred, other) = split_unit(gold), split_unit(pred)
+    if unit is None or other is None:
+        return split_unit(gold, glued=False)[0], split_unit(pred, glued=False)[0]
+    gold, pred = number, of_pred
+    if unit == other:
         return gold, pred
     if unit.dimensions != other.dimensions:
         return None
@@ -178,7 +183,10 @@ class _Region(NamedTuple):
 
 
 def _region(parsed: Parsed) -> _Region | None:
-    """What an interval, x in an interval, an inequality, or a list of inequalities ("or") says about one variable."""
+    """What an interval, x in an interval, an inequality, or a list of inequalities says about one variable.
+
+    A list means "or" (x < 3, x > 5), or "and" where "or" would be true of every number (x > 1, x < 2).
+    """
     item = parsed[0] if parsed else None
     if isinstance(item, Eq) and isinstance(item.rhs, Set) and not isinstance(item.rhs, FiniteSet):
         return _Region(frozenset(item.lhs.free_symbols), item.rhs)
@@ -194,7 +202,11 @@ def _region(parsed: Parsed) -> _Region | None:
         except NotImplementedError:
             return None
     variables = frozenset().union(*(region.variables for region in regions))
-    return _Region(variables, Union(*(region.numbers for region in regions))) if len(variables) == 1 else None
+    if len(variables) != 1:
+        return None
+    numbers = [region.numbers for region in regions]
+    either = Union(*numbers)
+    return _Region(variables, Intersection(*numbers) if either == Reals else either)
 
 
 def forget() -> None:

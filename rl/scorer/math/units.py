@@ -52,20 +52,26 @@ _POWER = r"(?:\^\{?(?P<power>[23])\}?)?"
 _COMMAND = re.compile(r"\\(?:text|textrm|mathrm|mbox|rm)\s*\{")
 _IN_TEXT = re.compile(rf"(?P<number>.*?){_GAP}{_COMMAND.pattern}(?P<unit>[^{{}}]*)\}}{_POWER}", re.DOTALL)
 _NUMBER = r"(?:[\d\s.,/{}^+()-]|\\(?:[dt]?frac|pi|sqrt|times|cdot|[,!]))*[\d})]"
-_PLAIN = re.compile(rf"(?P<number>{_NUMBER}){_GAP}(?P<unit>[A-Za-z][A-Za-z]+|[A-Za-z ]+(?:/| per )[A-Za-z ]+){_POWER}")
+_PLAIN = re.compile(rf"(?P<number>{_NUMBER})(?P<gap>{_GAP})(?P<unit>[A-Za-z][A-Za-z]+|[A-Za-z ]+(?:/| per )[A-Za-z ]+){_POWER}")
 _DOLLARS = re.compile(r"(?P<number>-?)\\?\$\s*(?P<rest>[\d.,{}]+)")
 _FACTOR = re.compile(r"(?P<word>square |sq\.? |cubic |cu\.? )?(?P<name>[A-Za-z]+)\.?(?:\^\{?(?P<power>[23])\}?)?")
 _WORDS = {"s": 2, "c": 3}
 
 
-def split_unit(answer: str) -> tuple[str, Unit | None]:
-    """The answer without its unit, and the unit if it is known."""
+def split_unit(answer: str, *, glued: bool = True) -> tuple[str, Unit | None]:
+    """The answer without its unit, and the unit if it is known.
+
+    Args:
+        glued: read a plain word right after its number too: 5cm, but also 2mg, which may be a product.
+    """
     if dollars := _DOLLARS.fullmatch(answer):
         return dollars["number"] + dollars["rest"], _unit("dollar", 1)
     for pattern in (_IN_TEXT, _PLAIN):
         found = pattern.fullmatch(answer)
         # `2\text{ hours } 30\text{ min}` has more than one unit.
         if not found or not found["number"].strip() or _COMMAND.search(found["number"]):
+            continue
+        if pattern is _PLAIN and not found["gap"] and not glued:
             continue
         if unit := _unit(found["unit"], int(found["power"] or 1)):
             return found["number"].strip(), unit

@@ -35,6 +35,7 @@ CASES = r"""
 # Percentages
 50\%  ==  50 \%  ==  0.5  ==  \frac{1}{2}  ==  50  ==  50 percent  ==  50\text{ percent}  !=  5\%  !=  500\%  !=  0.05
 50  ==  50\%  ;;  0.6  ==  60\%  ;;  50%  ==  50\%  ;;  12.5\%  ==  \frac18
+30  ==  30\,\%  ;;  0.3  ==  30\,\%  !=  3\,\%  ;;  0.05  ==  5~\%
 # Units and money
 5  ==  5\text{ cm}  ==  5 cm  ==  5\,\mathrm{m/s}  ;;  5\text{ cm}  ==  5  !=  5\text{ m}  ;;  5\mathrm{~m}  ==  5
 12  ==  12\text{ cm}^2  ==  12\text{ square units}  !=  13\text{ cm}  ;;  12 \text{ ft}^{2}  ==  12
@@ -48,6 +49,12 @@ CASES = r"""
 \text{A}, \text{C}  ==  \text{C}, \text{A}  !=  \text{B}, \text{C}
 x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{ x }13\text{ y }14\text{ z}
 5\text{ million dollars}  ==  \$5,000,000
+# Thin spaces before units, and units in several parts
+17  ==  17\,\text{square units}  ==  17\;\text{people}  ==  17\,\mathrm{N}  ;;  17\,\text{ways}  ==  17  !=  18
+12\pi  ==  12\pi\,\text{cubic units}  ;;  2\sqrt5  ==  2\sqrt{5}\,\text{units}  ;;  100\text{ mph}  ==  100\,\text{mph}
+12  ==  12\text{ units}^{2}  ==  12\text{ square }\text{units}  ;;  45^\circ  ==  45\,\text{degrees}
+5  ==  5\text{ m}/\text{s}  ==  5\text{ N}\cdot\text{m}  !=  5\text{ m}/6\text{ s}
+\frac{1}{2}mg  ==  \frac{mg}{2}  !=  \frac{1}{2}  ;;  2m/h  ==  \frac{2m}{h}  !=  2  ;;  3mg  !=  3  ;;  5cm  ==  50mm  ==  5
 # Numbers in a row
 12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
 24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34
@@ -83,6 +90,9 @@ f(x)=2x  ==  f(x)=x+x  !=  f(x)=3x  ;;  f(x)=0, f(x)=x  ==  f(x)=x, f(x)=0  ;;  
 x<3  ==  (-\infty,3)  ==  3>x  !=  x\le 3  !=  x>3  ;;  x\geq 1  ==  x\geqslant 1  ==  [1,\infty)
 (-\infty,3)\cup(5,\infty)  ==  (5,\infty)\cup(-\infty,3)  !=  (-\infty,3]\cup(5,\infty)
 \mathbb{R}\setminus\{0\}  ==  (-\infty,0)\cup(0,\infty)  ;;  \mathbb{R}  ==  (-\infty,\infty)  ;;  0<x\le 1  ==  (0,1]
+x \neq -2, x \neq 3  ==  x \neq 3, x \neq -2  ==  x \neq 3 \text{ and } x \neq -2  !=  x \neq 0, x \neq 1
+\mathbb{R}  !=  x \neq 1, x \neq 2  !=  x \ge -2, x \ne 3  ;;  x > 0, x \neq 1  !=  (-\infty,\infty)
+[-2,3)\cup(3,\infty)  ==  x \ge -2 \text{ and } x \ne 3  ;;  (1,2)  ==  x > 1 \text{ and } x < 2
 x\in(5,\infty)  ==  x>5  ==  (5,\infty)  !=  y>5  !=  x\ge 5  ;;  x\in[2,3)  ==  2\le x<3  !=  2\le x\le 3
 [0,\frac{\pi}{2}]  ==  0\le x\le\frac{\pi}{2}  !=  0\le x<\frac{\pi}{2}  ;;  (0.5,\infty)  ==  x>\frac12  !=  x>\frac13
 # Sets and lists
