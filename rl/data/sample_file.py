@@ -244,6 +244,8 @@ class SampleWriter:
     def judged_by(self, scorer: str) -> None:
         """Note what decides the verdicts of the samples that follow; "" if the server does not say.
 
+        Samples that a server judged which did not say are taken as the next one's that says.
+
         Raises:
             UserError: the file has samples that were judged otherwise.
         """
@@ -253,7 +255,7 @@ class SampleWriter:
                 f"{self._path} holds {len(self.done)} samples that a scorer with other settings judged (verdict_sha256 "
                 f"was {short(stored.scorer)} and is {short(scorer)}): start the scorer as before, or name another file."
             )
-        if not self.done:
+        if not self.done or not stored.scorer:
             self._write_metadata(dataclasses.replace(stored, scorer=scorer))
 
     def _wait_for(self, response: PendingResponse) -> None:

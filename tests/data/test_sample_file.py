@@ -134,6 +134,17 @@ def test_samples_that_another_scorer_judged_are_not_continued(tmp_path):
     assert read_metadata(path).difference(dataclasses.replace(METADATA, scorer="ef" * 32)).startswith("scorer is cdcd")
 
 
+def test_after_a_scorer_that_did_not_say_the_next_one_that_says_counts(tmp_path):
+    path = tmp_path / "0.jsonl"
+    with SampleWriter(path, METADATA) as writer:
+        writer.judged_by("")
+        writer.append(record(1, 0))
+        writer.judged_by("ab" * 32)
+        with pytest.raises(UserError, match="holds 1 samples that a scorer with other settings judged"):
+            writer.judged_by("cd" * 32)
+    assert read_metadata(path).scorer == "ab" * 32
+
+
 def test_metadata_that_are_missing_or_foreign(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))

@@ -182,7 +182,9 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
         sql = next(
             (found[key] for key in (_CORRECTED_SQL[0], benchmark.query, *_CORRECTED_SQL) if found.get(key)), None
         )
-        texts = {benchmark.query: sql, benchmark.question: found.get("question"), "evidence": found.get("evidence")}
+        # Spider-Syn has its questions under a key of their own; those of Spider's dev.json are Spider's.
+        question = found.get(benchmark.question)
+        texts = {benchmark.query: sql, benchmark.question: question, "evidence": found.get("evidence")}
         texts = {key: text for key, text in texts.items() if isinstance(text, str) and text.strip()}
         id = _correction_id(found)
         if not texts or not (whole or id.isdecimal()):

@@ -296,7 +296,7 @@ class SqlScorer(WorkerScorer):
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,
-            "ordered": gold.header["ordered"] and self.settings.order_check,
+            "ordered": gold.header["ordered"] and (self.settings.order_check or method == STORED),
             "method": method,
             "reward": self.settings.class_name,
             "digest": digest,

@@ -299,6 +299,11 @@ def test_variants_of_spider(prepare, bird):
         [row] = read_rows([f"spider_{variant}.{split}.parquet"])
         assert (row.id, row.question["cmp_method"]) == (block * 10_000_000 + kept, "spider")
     assert "Question:\nWhich client?\n" in contents("spider_syn.dev.parquet")[0]
+    # Spider's corrected dev.json has its own questions.
+    (bird / "dev.json").write_text(json.dumps([records[0], {"db_id": "shop", "query": "SELECT 7", "question": "Who?"}]))
+    syn = ("spider", "--variant", "syn", "--split", "dev", "--input", "spider.json", "--databases", "dev_databases")
+    assert prepare(*syn, "--corrections", "dev.json", "--output", "c.parquet").exit_code == 0
+    assert golds("c.parquet") == ["SELECT 7"] and "Question:\nWhich client?\n" in contents("c.parquet")[0]
     assert read_bad(bird / "spider_dk.dev.parquet")[0]["reason"].startswith(
         "its question is missing or not a text (its fields are db_id, query, "
     )
