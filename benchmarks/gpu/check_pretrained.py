@@ -43,7 +43,7 @@ SMALL_MODEL = replace(SMOLLM2, train=16, in_domain=2, out_of_domain=1)
 SMALL_VARIABLES = {"TRAIN_BATCH_SIZE": "2", "MINI_BATCH_SIZE": "2", "ROLLOUT_N": "4", "SFT_BATCH_SIZE": "2"}
 # After a shorter fine-tuning few problems are solved in 7 of 8 samples: all correct samples are rehearsed.
 SMALL_WORDS = {
-    "model": ["--steps=10"],
+    "model": ["--steps=10", "--batch-size=8"],
     "split": ["--threshold=2"],
     "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all", "data.sft_top_k=8"],
     "evaluate_base": ["evaluate.n=8"],

@@ -171,10 +171,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder of the model")
     parser.add_argument("--model", metavar="FOLDER", help=f"a Hugging Face folder in place of {NAME}")
     parser.add_argument("--steps", type=int, default=SFT.steps, help="of fine-tuning, default %(default)s")
+    parser.add_argument("--batch-size", type=int, default=SFT.batch_size, help="of fine-tuning, default %(default)s")
     parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
     with user_errors_exit():
-        source, sft = arguments.model or smollm2(), replace(SFT, steps=arguments.steps)
+        source = arguments.model or smollm2()
+        sft = replace(SFT, steps=arguments.steps, batch_size=arguments.batch_size)
         make_model(arguments.task, arguments.out, source, sft, arguments.seed)
         sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
 
