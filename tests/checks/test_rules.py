@@ -74,6 +74,13 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             of_mode("js_low_var", estimator="topk") | {f"{ACTOR}sft_log_ratio_max": 3},
             "sft_log_ratio_max=3 bounds sampled tokens, and actor.sft_loss_estimator=topk compares whole distributions",
         ),
+        (
+            {f"{ACTOR}alpha_coeff": 0.8},
+            "alpha_coeff=0.8 is read by sft_loss_mode=alpha only, and the mode is js_low_var",
+        ),
+        ({f"{ACTOR}sft_js_exp_weight": 3}, "sft_js_exp_weight=3 is read by sft_loss_mode=js only"),
+        ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 is of type=cosine, and the type is constant"),
+        ({f"{ETA}gain": 0.5}, "gain=0.5 is of type=target_kl, and the type is constant"),
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
         (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
         (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pandas as pd
@@ -153,6 +153,10 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
             {"trainer.test_freq": 2, f"{VALIDATION}n": 8, f"{VALIDATION}temperature": 0},
             "val_kwargs.n=8 asks for as many equal responses, because validation has the temperature 0",
         ),
+        (
+            {"trainer.test_freq": 2, f"{VALIDATION}do_sample": False, f"{VALIDATION}temperature": 0.6},
+            "val_kwargs.do_sample=False would sample all the same, at val_kwargs.temperature=0.6",
+        ),
         ({f"{VALIDATION}n": 0}, "val_kwargs.n=0 must be a whole number, 1 or more"),
         ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*scorer_server_without_ray.py"),
         ({f"{ACTOR}sft_loss_estimator": "topk"}, "pef.pt holds no next-token distributions"),
@@ -209,6 +213,21 @@ def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):
     assert f"was made with another {what}" in run.rejection(changes)
     Store(run.store_origin | {"engine_dtype": "float32"}, run.store_rows).save(run.store)
     run.prepare(changes)  # one that was written before templates were recorded
+
+
+def test_a_store_of_another_split_is_rejected(run):
+    rows = [*run.store_rows[:7], replace(run.store_rows[7], id=77)]
+    Store(run.store_origin, rows).save(run.store)
+    message = run.rejection()
+    assert "pef.pt has the prompt with id 77, as one of 1 row, which" in message and "write the store again" in message
+    Store(run.store_origin | {"responses": "0" * 64}, rows).save(run.store)
+    run.prepare()  # responses from elsewhere name their prompts
+    explored = Path(run.data).with_name("explored.parquet")
+    pd.DataFrame([dataset_row(77)] * 8).assign(id=range(77, 85)).to_parquet(explored)
+    solved = {"samples": "0" * 64, "coverage": "solved", "responses_per_prompt": "all"}
+    Store(run.store_origin | solved, rows).save(run.store)
+    assert "with id 77" in run.rejection()
+    run.prepare({"data.train_files": str(explored)})
 
 
 ZOO = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}

@@ -25,6 +25,7 @@ ANSWERS = [
 SPECIAL = ["<pad>", "<eos>", "<unk>", "<user>", "<answer>"]
 WORDS = [f"w{i}" for i in range(24)]
 CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
+FIRST_STORED = 1000  # the id
 PROMPTS, STORED, VALIDATED = 10, 10, 6  # 10 prompts are two steps of 4 and two that wait for the next epoch
 STOP, TOTAL = 3, 6  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = {
@@ -66,7 +67,7 @@ def right_answers() -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """After some words of their own."""
     for i in range(STORED):
         prompt = torch.tensor([3, *(8 + (5 * i + j) % 24 for j in range(1 + i % 4)), 4])
-        yield 1000 + i, prompt, torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
+        yield FIRST_STORED + i, prompt, torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
 
 
 class Task:
@@ -79,6 +80,7 @@ class Task:
         words = [*SPECIAL, *ANSWERS, *WORDS]
         word_llama(folder / "model", words, template=CHAT_TEMPLATE, joined=True, max_position_embeddings=64, **size)
         make_prompts(folder / "train.parquet", 0, PROMPTS)
+        make_prompts(folder / "correct.parquet", FIRST_STORED, STORED)
         make_prompts(folder / "val.parquet", 100, VALIDATED)
         save_store(folder / "pef.pt", folder / "model", right_answers())
         self.environment = SETTINGS | {
@@ -86,7 +88,7 @@ class Task:
             "MODEL_PATH": str(folder / "model"),
             "TRAIN_FILE": str(folder / "train.parquet"),
             "TRAIN_WRONG": str(folder / "train.parquet"),
-            "TRAIN_CORRECT": str(folder / "train.parquet"),
+            "TRAIN_CORRECT": str(folder / "correct.parquet"),
             "VAL_FILES": str(folder / "val.parquet"),
             "SFT_PT": str(folder / "pef.pt"),
             "OUTPUT_DIR": str(self.runs),

@@ -4,6 +4,7 @@ import functools
 import json
 import logging
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ from omegaconf import OmegaConf
 
 from rl.configuration.nesting import flat
 from tests.training.conftest import ACTOR, ETA, dataset_row
+from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.pef_feed import PefFeed
@@ -23,6 +25,7 @@ STEP, BY_PATH = 4, {"trainer.resume_mode": "resume_path"}
 
 def save_checkpoint(run, step=STEP, ranks=1, **changes):
     """What a checkpoint of that run, trained with some settings changed, leaves for the next start to look at."""
+    shutil.rmtree(run.folder, ignore_errors=True)
     config = run.prepare({"trainer.resume_mode": "disable"} | changes)
     config.trainer.resume_mode = "auto"
     folder = run.folder / f"global_step_{step}"
@@ -99,6 +102,7 @@ def test_every_setting_that_is_not_named_must_match(run):
         "critic.optim.lr",
         "data.max_response_length",
         "data.sft_batch_size",
+        "actor_rollout_ref.rollout.calculate_log_probs",  # without them importance correction does nothing
     ):
         assert key in refused, key
     changeable = keys - refused
@@ -246,6 +250,43 @@ def test_the_order_of_another_store_is_not_continued(run):
     others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]
     Store(run.store_origin, others).save(run.store)
     assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{12}", run.rejection())
+
+
+def test_distributions_of_another_k_are_not_continued(run):
+    def store_top(k: int) -> None:
+        logits = torch.arange(64.0).expand(2, 64)
+        rows = [
+            Row(row.id, row.prompt, row.response, row.ref_log_probs, *topk_logprobs.largest(logits, k))
+            for row in run.store_rows
+        ]
+        Store(run.store_origin, rows).save(run.store)
+
+    topk = {f"{ACTOR}sft_loss_estimator": "topk"}
+    store_top(16)
+    save_checkpoint(run, **topk)
+    run.prepare(topk)
+    store_top(8)
+    assert "was trained on the 16 likeliest next tokens of each position, and" in run.rejection(topk)
+
+
+def test_rewards_of_other_rules_are_not_continued(run, caplog):
+    folder = save_checkpoint(run)
+    run.prepare()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert re.fullmatch("[0-9a-f]{64}", manifest["settings"]["trainer"]["scorer_verdict_sha256"])
+    for verdict, rejected in (("ab" * 32, True), ("", False)):  # "": no server said it
+        manifest["settings"]["trainer"]["scorer_verdict_sha256"] = verdict
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        if rejected:
+            assert "the scorer's rules (verdict_sha256) were abababababab and are " in run.rejection()
+        run.prepare({"trainer.resume_with_changes": rejected})
+    assert "continues with changes: the scorer's rules" in caplog.text
+
+
+def test_a_run_does_not_start_anew_among_the_checkpoints_of_another(run):
+    folder = save_checkpoint(run)
+    message = run.rejection({"trainer.resume_mode": "disable"})
+    assert message.startswith(f"This run would start anew in {run.folder}, which has {folder.name} of another run")
 
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):

@@ -12,7 +12,7 @@ from tests.training.test_resume import STEP, save_checkpoint
 from verl.dph import main
 from verl.dph.checks.run import FINISHED
 from verl.dph.config.program import CONFIG_DIR
-from verl.dph.training.run_record import RunRecord
+from verl.dph.training.run_record import RunRecord, validation_source
 
 # How validation samples; no value is the evaluation's default.
 SAMPLED = {"temperature": 0.6, "top_p": 0.9, "top_k": 40}
@@ -108,6 +108,26 @@ def test_the_metric_can_be_named(tmp_path):
     assert 3 not in record.validations
     record.validated(3, {"dph/keep_rate": 0.7}, "dph/keep_rate")
     assert record.validations == {3: 0.7} and record.metric == "dph/keep_rate"
+
+
+def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
+    sources = [
+        validation_source(run.config(changes))
+        for changes in (
+            {},
+            {"actor_rollout_ref.rollout.val_kwargs.temperature": 0.6},
+            {"trainer.keep_probe.prompts": 4},
+            {"data.val_max_samples": 3},
+        )
+    ]
+    (tmp_path / "other.parquet").write_bytes(b"other")
+    sources.append(validation_source(run.config({"data.val_files": str(tmp_path / "other.parquet")})))
+    assert len({*sources}) == 5 and validation_source(run.config()) == sources[0]
+    record = record_with(tmp_path, {10: 0.7}, [10, 20])  # of a version that did not record it
+    record.validated(20, {"val-core/a/acc/mean@1": 0.3, "val-core/b/reward/mean@1": 0.0}, None, sources[0])
+    assert record.best() == 10
+    record.validated(20, {"val-core/a/acc/mean@1": 0.2, "val-core/b/reward/mean@1": 0.0}, None, sources[1])
+    assert record.validations == {20: 0.1} and record.best() == 20
 
 
 def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration.divergences import DIVERGENCES
+from rl.configuration.training import Eta, Rehearsal
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
 from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
@@ -99,6 +100,7 @@ def divergence(config: DictConfig) -> Iterator[str]:
             f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are set: "
             "set both to null."
         )
+    yield from _of_another_mode(actor)
     yield from _baseline(actor, mode, on_pef)
     if actor.sft_loss_estimator != "topk":
         return
@@ -115,6 +117,17 @@ def divergence(config: DictConfig) -> Iterator[str]:
                 f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl gives no logits then; "
                 "switch it off, or use sft_loss_estimator=sampled."
             )
+
+
+def _of_another_mode(actor: DictConfig) -> Iterator[str]:
+    """Settings that only another mode reads."""
+    for other in DIVERGENCES.values():
+        for name in () if other.mode == actor.sft_loss_mode else other.reads:
+            if actor[name] != getattr(Rehearsal, name):
+                yield (
+                    f"actor.{name}={actor[name]} is read by sft_loss_mode={other.mode} only, and the mode is "
+                    f"{actor.sft_loss_mode}: leave it out, or choose that mode."
+                )
 
 
 def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
@@ -227,7 +240,12 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
         yield f"{CONTROL}.warmup_steps={steps} must be 0 with type={kind}, which has no warm-up."
     if kind != "target_kl" and control.target_kl is not None:
         yield f"{CONTROL}.target_kl={control.target_kl} must be null with type={kind}; use type=target_kl."
+    if kind != "cosine" and control.final_ratio != Eta.final_ratio:
+        yield f"{CONTROL}.final_ratio={control.final_ratio} is of type=cosine, and the type is {kind}: leave it out."
     if kind != "target_kl":
+        for name in ("min_coeff", "max_coeff", "gain"):
+            if control[name] != getattr(Eta, name):
+                yield f"{CONTROL}.{name}={control[name]} is of type=target_kl, and the type is {kind}: leave it out."
         return
     if control.target_kl is None:
         yield f"{CONTROL}.target_kl=None must be a positive budget in nats per token with type=target_kl."

@@ -97,9 +97,18 @@ def keep_probe(config: DictConfig) -> Iterator[str]:
 
 
 def greedy_validation(config: DictConfig) -> Iterator[str]:
-    """Several responses to a prompt differ only at a temperature above 0."""
+    """Several responses to a prompt differ only at a temperature above 0, which alone decides: verl 0.9.1's agent loops
+    do not read val_kwargs.do_sample (trainer/ppo/v1/agent_loop_tq.py)."""
     trainer, validation = config.trainer, config.actor_rollout_ref.rollout.val_kwargs
-    if validation.temperature > 0 or not (trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only):
+    if not (trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only):
+        return
+    if validation.temperature > 0:
+        if not validation.do_sample:
+            yield (
+                "actor_rollout_ref.rollout.val_kwargs.do_sample=False would sample all the same, at "
+                f"val_kwargs.temperature={validation.temperature}: set the temperature (VAL_TEMPERATURE in the "
+                "scripts) to 0, or do_sample=True."
+            )
         return
     counts = {"actor_rollout_ref.rollout.val_kwargs.n": validation.n}
     if has_keep_probe(config):

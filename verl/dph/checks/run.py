@@ -162,6 +162,8 @@ def checkpoint(subject: Subject) -> Finding:
     """The checkpoint that the run continues belongs to it."""
     resumed = subject.resumed
     if resumed is None:
+        if not subject.writes_store:
+            resume.check_unused(subject.folder)
         return ok("starts at step 0")
     record = RunRecord.load(subject.folder)
     if record.is_finished(subject.config, step_of(resumed) or 0):
@@ -209,7 +211,12 @@ def answers(subject: Subject) -> Finding:
         return skipped(f"rewards come from {path}")
     if subject.finished is not None:
         return skipped("the run is finished")
-    asyncio.run(scorer.check_scorer(config, subject.rows, subject.scorer_wait_s))
+    verdict = asyncio.run(scorer.check_scorer(config, subject.rows, subject.scorer_wait_s))
+    if subject.program == MAIN:
+        if subject.resumed is not None:
+            resume.check_verdict(config, subject.resumed, verdict)
+        with open_dict(config):  # a checkpoint's manifest has all settings
+            OmegaConf.update(config, resume.VERDICT, verdict)
     databases = len({row.question["db_id"] for row in subject.rows if "db_id" in row.question})
     return ok(f"{scorer_settings(config)['scorer']} answers" + (f"; databases asked: {databases}" if databases else ""))
 
@@ -246,7 +253,7 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
         Check("data", prompts, needs=("settings", "files")),
         Check("lengths", lengths, needs=(*_VALID, "rules", "tokenizer", "checkpoint", "data")),
         Check("store", pef_store, needs=(*_VALID, "rules", "tokenizer", "checkpoint")),
-        Check("scorer", answers, needs=("data",)),
+        Check("scorer", answers, needs=("data", "checkpoint")),
         Check("verl's checks", with_verl, needs=(*_VALID, "rules")),
     ),
     PRESAMPLE: (

@@ -24,7 +24,7 @@ PROBE = "```sql\nSELECT 1\n```\n\\boxed{1}"
 PROBE_RETRIES = 2
 
 
-async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | None = None) -> None:
+async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | None = None) -> str:
     """Wait for the scorer, and have it score one response for every database and task of the rows, and one of math.
 
     Args:
@@ -32,13 +32,16 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
         rows: read once; the first of each database and task is scored.
         wait_s: for the first healthy server; None: SCORER_WAIT_S.
 
+    Returns:
+        What decides the verdicts (ScorerClient.verdict_sha256); "" for another reward function than ours.
+
     Raises:
         UserError: no scorer responds; two judge with different settings; it serves other databases than $DATABASE_PATH
             or another configuration than $SCORER_CONFIG; it lacks a database, a task or math; a task's function fails;
             or its replies are not the scorer's protocol. A message about a row begins with the row's file and number.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
-        return
+        return ""
     first: dict[tuple, Row] = {}
     for row in rows:
         first.setdefault((row.question.get("db_id"), row.question.get("task")), row)
@@ -46,7 +49,7 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
     settings["retries"] = min(settings.get("retries", PROBE_RETRIES), PROBE_RETRIES)
     async with ScorerClient(**settings) as client:
         await client.wait_until_healthy(SCORER_WAIT_S if wait_s is None else wait_s)
-        await client.verdict_sha256()  # rejects servers that judge differently
+        verdict = await client.verdict_sha256()
         await _check_served(client)
         scores = (client.score(PROBE, row.question) for row in first.values())
         for row, result in zip(first.values(), await asyncio.gather(*scores, return_exceptions=True), strict=True):
@@ -54,6 +57,7 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
                 raise UserError(f"{row.origin}: {result}") from None
             if isinstance(result, BaseException):
                 raise result
+    return verdict
 
 
 async def _check_served(client: ScorerClient) -> None:

@@ -4,9 +4,13 @@ import logging
 import os
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from omegaconf import DictConfig
 
+from rl.checks.files import files_of
 from rl.common.errors import UserError
+from rl.data.training_run import read_manifest
+from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Store
@@ -28,9 +32,37 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
     """
     if not has_divergence(config):
         return
-    feed = PefFeed(config, _checked_store(config) if rehearses(config) else None)
-    if resumed is not None:
-        checkpoint_parts.load(resumed, checkpoint_parts.parts_of(feed))
+    store = _checked_store(config) if rehearses(config) else None
+    feed = PefFeed(config, store)
+    if resumed is None:
+        return
+    checkpoint_parts.load(resumed, checkpoint_parts.parts_of(feed))
+    # The saved order does not depend on k.
+    before = ((read_manifest(resumed) or {}).get("store") or {}).get("top_k", 0)
+    if store is not None and config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and before != store.top_k:
+        raise UserError(
+            f"{resumed} was trained on the {before} likeliest next tokens of each position, and {config.data.sft_pt} "
+            f"holds {store.top_k}: write the store with data.sft_top_k={before}, or give this run another name."
+        )
+
+
+def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
+    """Reject a store of another split: its prompts may be explored and rehearsed at once.
+
+    A store of responses from elsewhere has the prompts that these name.
+    """
+    if "responses" in store.meta:
+        return
+    files = files_of(data.sft_files)
+    if store.meta.get("coverage") == "solved":
+        files += files_of(data.train_files) + files_of(data.sft_wrong_files)
+    ids = {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}
+    if others := [row.id for row in store.rows if row.id not in ids]:
+        raise UserError(
+            f"D_pef store {path} has the prompt with id {others[0]}, as one of {number_of(len(others), 'row')}, which "
+            f"{' and '.join(map(str, files))} does not have: write the store again for this split (delete it first), "
+            "or name the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
+        )
 
 
 def _checked_store(config: DictConfig) -> Store:
@@ -38,6 +70,7 @@ def _checked_store(config: DictConfig) -> Store:
     path = os.path.expanduser(config.data.sft_pt)
     store = Store.load(path)
     store.check_origin(path, origin_of(config))
+    _check_prompts(store, path, config.data)
     if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
         raise UserError(
             f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "

@@ -29,7 +29,7 @@ from verl.dph.training.rollout_metrics import response_of
 logger = logging.getLogger(__name__)
 
 KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
-KEEP_PROMPTS = "dph/keep_prompts"
+KEEP_PROMPTS, UNJUDGED = "dph/keep_prompts", "dph/keep_unjudged"
 
 
 class KeepProbe:
@@ -87,8 +87,9 @@ class KeepProbe:
             trainer: one of verl.dph.training.trainer.TRAINERS, whose rollout servers hold the current policy.
 
         Returns:
-            dph/keep_rate and dph/newly_solved, each only if it has prompts with a rollout; dph/keep_prompts, the number
-            of prompts of the keep rate. Failed rollouts are left out (trainer.max_failed_rollouts).
+            dph/keep_rate and dph/newly_solved, each only if it has prompts with a judged rollout; dph/keep_prompts, the
+            number of prompts of the keep rate; dph/keep_unjudged, the number of prompts of either that are left out,
+            because their reference cannot be evaluated. Failed rollouts are left out, too (trainer.max_failed_rollouts).
         """
         rows = [(name, item) for name, items in self.items.items() for item in items]
         names = [f"keep{number:06d}" for number in range(len(rows))]
@@ -105,7 +106,11 @@ class KeepProbe:
                 responses = trainer._compute_reward_colocate(responses)
                 trainer.checkpoint_manager.update_weights()
             solved: dict[str, bool] = {}
-            for row in scored(responses):
+            rows_scored = scored(responses)
+            unjudged = {row.prompt for row in rows_scored if row.info.get("gold_error")}
+            for row in rows_scored:
+                if row.prompt in unjudged:
+                    continue
                 correct = response_of(row.data_source, row.reward, row.info).correct
                 solved[row.prompt] = solved.get(row.prompt, False) or correct
         finally:
@@ -114,7 +119,8 @@ class KeepProbe:
         for uid, (name, _) in zip(names, rows, strict=True):
             if uid in solved:
                 of.setdefault(name, []).append(solved[uid])
-        return {name: float(np.mean(found)) for name, found in of.items()} | {KEEP_PROMPTS: len(of.get(KEEP_RATE, []))}
+        counts = {KEEP_PROMPTS: len(of.get(KEEP_RATE, [])), UNJUDGED: len(unjudged)}
+        return {name: float(np.mean(found)) for name, found in of.items()} | counts
 
     def _batch(self, items: list[dict], names: list[str], step: int) -> TensorDict:
         """The prompts as verl's agent loops take them."""

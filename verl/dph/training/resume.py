@@ -36,7 +36,7 @@ MAY_CHANGE = (
     *(f"*rollout.{name}" for name in ("scheduling_policy", "multi_stage_wake_up")),
     *(f"*rollout.{name}" for name in ("skip_tokenizer_init", "checkpoint_engine.*", "disaggregation.*", "router_*")),
     # What is logged, validated or written.
-    *("*.checkpoint.*", "*profiler.*", "*.calculate_*", "*.trace.*", "*.prometheus.*"),
+    *("*.checkpoint.*", "*profiler.*", "*.calculate_entropy", "*.trace.*", "*.prometheus.*"),
     *("*.val_kwargs.*", "*.moe_load_balance_metrics_interval", "data.val_*", "data.validation_shuffle"),
     *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "log_val_*")),
     *(f"trainer.{name}" for name in ("*_dir", "*_freq", "*_ckpt_to_keep", "val_before_train", "val_only")),
@@ -65,6 +65,9 @@ DROPPED = {"data.sft_refresh": 0}
 
 _SHOWN = 8  # changes in one message
 
+# The key, among the settings of a checkpoint's manifest, of what decides the scorer's verdicts.
+VERDICT = "trainer.scorer_verdict_sha256"
+
 
 def checkpoint_of(config: DictConfig) -> Path | None:
     """The folder global_step_N that verl will load (trainer_base.py, _load_checkpoint); None: the run starts anew.
@@ -87,8 +90,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
     if folder is not None and not (folder / "actor").is_dir():
         raise UserError(
             f"{folder.with_name(NEWEST)} names {folder.name} as the newest checkpoint, and {folder}/actor does not "
-            "exist: restore it, write the step of another checkpoint into the file, or set trainer.resume_mode=disable "
-            "to start anew."
+            "exist: restore it, write the step of another checkpoint into the file, or give this run another name."
         )
     return folder
 
@@ -111,8 +113,40 @@ def check(config: DictConfig, folder: Path) -> None:
         )
         return
     changes = [*_other_files(config, manifest), *_other_settings(config, manifest["settings"])]
-    if not changes:
-        return
+    if changes:
+        _reject(config, folder, changes)
+
+
+def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
+    """Reject a checkpoint whose rewards came from a scorer with other rules.
+
+    Args:
+        folder: global_step_N.
+        found: what decides the verdicts now; "" if no server says it.
+
+    Raises:
+        UserError: naming both values.
+    """
+    before = OmegaConf.select(OmegaConf.create((read_manifest(folder) or {}).get("settings", {})), VERDICT)
+    if before and found and before != found:
+        _reject(config, folder, [f"the scorer's rules (verdict_sha256) were {short(before)} and are {short(found)}"])
+
+
+def check_unused(folder: Path) -> None:
+    """Reject a folder with checkpoints for a run that starts anew: reports and evaluations would mix the two.
+
+    Raises:
+        UserError: naming a checkpoint.
+    """
+    if found := sorted(path.name for path in folder.glob("global_step_*")):
+        raise UserError(
+            f"This run would start anew in {folder}, which has {found[-1]} of another run: delete or move the folder, "
+            "or give this run another name (NAME in the scripts, trainer.default_local_dir)."
+        )
+
+
+def _reject(config: DictConfig, folder: Path, changes: list[str]) -> None:
+    """Raise UserError, or warn with trainer.resume_with_changes=True."""
     listed = "; ".join(changes[:_SHOWN]) + (f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else "")
     if config.trainer.resume_with_changes:
         logger.warning("%s continues with changes: %s", folder, listed)

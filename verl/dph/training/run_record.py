@@ -1,5 +1,6 @@
 """The progress of a run: steps, validations, checkpoints, the best one, and the summary at the end."""
 
+import hashlib
 import json
 import math
 import re
@@ -9,17 +10,27 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from hydra.core.override_parser.types import Quote, QuotedString
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.duration import duration
+from rl.common.fingerprint import file_sha256
 from rl.common.shortest_names import shortest_names
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
 _MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
+
+
+def validation_source(config: DictConfig) -> str:
+    """sha256 of what a validation's values depend on beside the policy: its files, how it samples, and the probe."""
+    files = {str(path): file_sha256(path) for path in files_of(config.data.val_files)}
+    settings = {name: value for name, value in config.data.items() if str(name).startswith("val_")}
+    sections = config.actor_rollout_ref.rollout.val_kwargs, config.trainer.keep_probe
+    parts = [sorted(files.values()), settings | {"val_files": None}, *map(OmegaConf.to_container, sections)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass
@@ -35,6 +46,7 @@ class RunRecord:
         seconds: spent in training, over all sessions.
         failed_rollouts: of training steps, over all sessions.
         validations: the metric by step; 0 is the initial policy.
+        validated_on: what the values of `validations` depend on beside the policy (validation_source).
         checkpoints: steps that were saved, including those that verl has deleted since.
     """
 
@@ -46,6 +58,7 @@ class RunRecord:
     seconds: float = 0.0
     failed_rollouts: int = 0
     validations: dict[int, float] = field(default_factory=dict)
+    validated_on: str = ""
     checkpoints: list[int] = field(default_factory=list)
     _counted_at: float | None = field(default=None, init=False)
 
@@ -94,12 +107,13 @@ class RunRecord:
         self.step = step
         self.failed_rollouts += failed_rollouts
 
-    def validated(self, step: int, metrics: dict[str, float], metric: str | None) -> str | None:
-        """Record a validation.
+    def validated(self, step: int, metrics: dict[str, float], metric: str | None, source: str = "") -> str | None:
+        """Record a validation, and forget those on other files or with other settings.
 
         Args:
             metrics: all of it.
             metric: trainer.best_metric.
+            source: validation_source of the run.
 
         Returns:
             A sentence if `metric` is missing or not a number; then nothing is recorded.
@@ -113,8 +127,9 @@ class RunRecord:
         value = float(sum(metrics[name] for name in named) / len(named))
         if not math.isfinite(value):
             return f"{title} is {value} in step {step}, which cannot be the best"
-        if title != self.metric:
+        if title != self.metric or self.validated_on not in ("", source):
             self.metric, self.validations = title, {}
+        self.validated_on = source
         self.validations[step] = value
         return None
 

@@ -36,7 +36,7 @@ from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.rehearsal_loss import rehearsal_loss, update_metrics
 from verl.dph.training.rollout_ledger import RolloutLedger
 from verl.dph.training.run_manifest import Manifest
-from verl.dph.training.run_record import RunRecord
+from verl.dph.training.run_record import RunRecord, validation_source
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ class DPHTrainer(PPOTrainer):
         parts: the parts with state in a checkpoint, by name.
         record: the progress of the run.
         manifest: code, data and settings, for checkpoints.
+        validated_on: what validations depend on beside the policy.
     """
 
     def __init__(self, config: DictConfig):
@@ -61,6 +62,7 @@ class DPHTrainer(PPOTrainer):
         self.parts = checkpoint_parts.parts_of(self.feed)
         self.record = RunRecord.load(Path(config.trainer.default_local_dir))
         self.manifest = Manifest(config)
+        self.validated_on = validation_source(config)
 
     # ------------------------------------------------------------------------------------------------ set-up
 
@@ -207,7 +209,8 @@ class DPHTrainer(PPOTrainer):
         metrics = super()._validate()
         if self.keep_probe is not None:
             metrics |= self.keep_probe.measure(self)
-        missing = self.record.validated(self.global_steps, metrics, self.config.trainer.best_metric)
+        best_metric = self.config.trainer.best_metric
+        missing = self.record.validated(self.global_steps, metrics, best_metric, self.validated_on)
         if missing:
             logger.warning(missing)
         self.record.save()
