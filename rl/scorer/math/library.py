@@ -59,6 +59,6 @@ _Latex2Sympy.create_parser = lambda converter, latex: _TwoStageParser(converter,
 _Latex2Sympy.parse_number = _parse_number
 # The content may have braces: \text{ cm$^{2}$}.
 _TEXT = r"\\(?:text|mbox)\{(?:[^{}]|\{[^{}]*\})*\}(?:\^\d|\^\{-?\d\}|\{\^\d\})?"
-# Not after the comma of a list, whose items \text{A}, \text{C} are no units; the comma of the space \, is another one.
+# Not after the comma of a list, such as \text{A}, \text{C}; the comma of the space \, is another one.
 _UNIT = rf"(?:(?<=[^,;\s(\[{{])|(?<=\\[,;]))\s*{_TEXT}(?:\s*(?:(?:/|\\cdot|\\[,;:! ])\s*)?{_TEXT})*"
 math_normalization.unit_superscript_regex = re.compile(rf"{_UNIT}(?=$|\s*[,;)\]])")

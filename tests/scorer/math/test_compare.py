@@ -54,7 +54,8 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 12\pi  ==  12\pi\,\text{cubic units}  ;;  2\sqrt5  ==  2\sqrt{5}\,\text{units}  ;;  100\text{ mph}  ==  100\,\text{mph}
 12  ==  12\text{ units}^{2}  ==  12\text{ square }\text{units}  ;;  45^\circ  ==  45\,\text{degrees}
 5  ==  5\text{ m}/\text{s}  ==  5\text{ N}\cdot\text{m}  !=  5\text{ m}/6\text{ s}
-\frac{1}{2}mg  ==  \frac{mg}{2}  !=  \frac{1}{2}  ;;  2m/h  ==  \frac{2m}{h}  !=  2  ;;  3mg  !=  3  ;;  5cm  ==  50mm  ==  5
+\frac{1}{2}mg  ==  \frac{mg}{2}  !=  \frac{1}{2}  ;;  2m/h  ==  \frac{2m}{h}  !=  2  ;;  3mg  !=  3
+5cm  ==  50mm  ==  5
 # Numbers in a row
 12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
 24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34

@@ -89,7 +89,7 @@ class KeepProbe:
         Returns:
             dph/keep_rate and dph/newly_solved, each only if it has prompts with a judged rollout; dph/keep_prompts, the
             number of prompts of the keep rate; dph/keep_unjudged, the number of prompts of either that are left out,
-            because their reference cannot be evaluated. Failed rollouts are left out, too (trainer.max_failed_rollouts).
+            because their reference cannot be evaluated. Failed rollouts are left out (trainer.max_failed_rollouts).
         """
         rows = [(name, item) for name, items in self.items.items() for item in items]
         names = [f"keep{number:06d}" for number in range(len(rows))]
