@@ -37,6 +37,10 @@ _LONGEST_WAIT_SECONDS = 0.25
 _ANSWER_SECONDS = 5.0
 
 
+def _outcome(task: asyncio.Task) -> Any:
+    return task.exception() or task.result()
+
+
 class HFServer:
     """Generate for the requests that arrive together as one batch.
 
@@ -156,17 +160,19 @@ class HFServer:
         """Yield outputs of (prompt_ids, sampling_params, request_id) requests as they end, every few seconds.
 
         A `whole` burst is not mixed with other requests: its batches (of max_num_seqs), and so the last digits of its
-        log-probs, depend on itself alone.
+        log-probs, depend on itself alone. Its outputs come all at once, because the order in which they come decides
+        the order in which verl adds numbers up.
 
         Yields:
-            {index of the request: its output, or the exception of one that failed}.
+            {index of the request, ascending: its output, or the exception of one that failed}.
         """
         burst = next(self._burst_numbers) if whole else None
-        tasks = {asyncio.create_task(self.generate(*request, burst)): i for i, request in enumerate(requests)}
+        tasks = {i: asyncio.create_task(self.generate(*request, burst)) for i, request in enumerate(requests)}
         while tasks:
-            ended, _ = await asyncio.wait(tasks, timeout=_ANSWER_SECONDS)
+            await asyncio.wait(tasks.values(), timeout=None if whole else _ANSWER_SECONDS)
+            ended = [i for i, task in tasks.items() if task.done()]
             if ended:
-                yield {tasks.pop(task): task.exception() or task.result() for task in ended}
+                yield {i: _outcome(tasks.pop(i)) for i in ended}
 
     def _read_request(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, multimodal: dict[str, Any]
