@@ -46,9 +46,10 @@ def section(values: Mapping[str, Any]) -> str:
         values: of a study.json (rl/evaluation/report/seeds.py).
     """
     run = len(values["seeds"])
-    have, have_not = WORDS[run], WORDS[len(SEEDS) - run]
-    picture = PICTURE.format(have)
-    return "\n\n".join(_parts(values, before=[picture], after=[_recipe(values)], not_run=f"; {have_not} have not run"))
+    left = len(SEEDS) - run
+    not_run = f"; {WORDS[left]} {'has' if left == 1 else 'have'} not run" if left else ""
+    picture = PICTURE.format(WORDS[run])
+    return "\n\n".join(_parts(values, before=[picture], after=[_recipe(values)], not_run=not_run))
 
 
 def drawn(values: Mapping[str, Any]) -> str:

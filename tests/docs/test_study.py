@@ -127,7 +127,7 @@ def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
     above = [name for name in found if all(min(above_base(name, column)) > 0 for column in study_page.ABOVE_IN)]
     assert above == ["dph_f_solved_cap"]
     assert "no other row of the study is above the base in all four in every seed" in text
-    assert sum(difference > 0 for difference in above_base("dph_f_solved_cap", "Pass@32")) == 7
+    assert sum(difference > 0 for difference in above_base("dph_f_solved_cap", "Pass@32")) == 8
     for column in ("Pass@1", "Pass@8"):
         assert all(min(above_base(name, column)) > 0 for name in ("grpo_cap", "grpo_cap_180"))
     assert 0.035 < found["grpo"]["Pass@1"] - capped["Pass@1"] < 0.045
@@ -135,9 +135,9 @@ def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
     assert 0.055 < capped["Pass@8"] - base["Pass@8"] < 0.065
     without = {"grpo_cap": "grpo", "grpo_cap_180": "grpo_180", "dph_js_cap": "dph_js", "dph_js_cap_180": "dph_js_180"}
     for name, other in {**without, "dph_f_solved_cap": "dph_f_solved"}.items():
-        assert 0.035 < found[other]["Pass@1"] - found[name]["Pass@1"] < 0.105
+        assert 0.045 < found[other]["Pass@1"] - found[name]["Pass@1"] < 0.105
     outside = "Pass@8, out of domain"
-    assert found["grpo_180"][outside] < capped[outside] < base[outside]
+    assert max(found["grpo_180"][outside], capped[outside]) < base[outside]
     assert base[outside] < found["dph_js_180"][outside]
     shown = {
         "(Pass@8 {}, the base's": "grpo_180",
