@@ -287,6 +287,9 @@ def test_a_run_does_not_start_anew_among_the_checkpoints_of_another(run):
     folder = save_checkpoint(run)
     message = run.rejection({"trainer.resume_mode": "disable"})
     assert message.startswith(f"This run would start anew in {run.folder}, which has {folder.name} of another run")
+    # A run that ended while it wrote its first checkpoint begins again.
+    (run.folder / "latest_checkpointed_iteration.txt").unlink()
+    run.prepare()
 
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):

@@ -162,7 +162,7 @@ def checkpoint(subject: Subject) -> Finding:
     """The checkpoint that the run continues belongs to it."""
     resumed = subject.resumed
     if resumed is None:
-        if not subject.writes_store:
+        if subject.config.trainer.resume_mode == "disable" and not subject.writes_store:
             resume.check_unused(subject.folder)
         return ok("starts at step 0")
     record = RunRecord.load(subject.folder)

@@ -133,7 +133,7 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
 
 
 def check_unused(folder: Path) -> None:
-    """Reject a folder with checkpoints for a run that starts anew: reports and evaluations would mix the two.
+    """Reject a folder with checkpoints for another run: reports and evaluations would mix the two.
 
     Raises:
         UserError: naming a checkpoint.
