@@ -22,14 +22,14 @@ from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
 from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
-from rl.scorer.math.units import split_unit
+from rl.scorer.math.units import SPACE, split_unit
 
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
 Parsed = tuple[Basic | MatrixBase | str, ...]
 
 _TEXT_DIGITS = re.compile(r"(?<![\^_])\\(?:text|textbf|textrm|mathrm|mathbf|mbox)\s?\{([\d.,]+)\}")
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
-_IN_A_ROW = re.compile(r"(?<![\w^.,}])\d(?:[\d.,]*\d)?(?:\s|~|\\[ ,;:!])+\.?\d")
+_IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?{SPACE}+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
@@ -44,14 +44,14 @@ _EULER = re.compile(r"(?<![A-Za-z])e(?![A-Za-z])")
 _NOTATION = (
     (re.compile(r"√\s*(\d+|\w)"), r"\\sqrt{\1}"),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
-    (re.compile(r"(?:\\[,;:! ]|~|\s)+(?=\\?%)"), ""),
+    (re.compile(rf"{SPACE}+(?=\\?%)"), ""),
     # Space between the rows of a matrix.
     (re.compile(r"\\\\\[\d*\.?\d+(?:pt|mm|cm|em|ex)\]"), r"\\\\"),
     (re.compile(r"^(\d+\\[dt]?frac\{\d+\}\{\d+\})\s*\\?%$"), r"\\frac{\1}{100}"),
-    (re.compile(r"(?<![\w.,}/^])(\d+)(?:\s|~|\\[ ,;:!])+(\d+)/(\d+)(?![\w.])"), r"\1\\frac{\2}{\3}"),
+    (re.compile(rf"(?<![\w.,}}/^])(\d+){SPACE}+(\d+)/(\d+)(?![\w.])"), r"\1\\frac{\2}{\3}"),
 )
-_GROUPED = re.compile(r"(?<![\w.,}^])[1-9]\d{0,2}(?:(?:\s|~|\\[ ,;:!])\d{3})+(?![\d,])")
-_GROUPS = re.compile(r"\s|~|\\[ ,;:!]")
+_GROUPED = re.compile(rf"(?<![\w.,}}^])[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+(?![\d,])")
+_GROUPS = re.compile(SPACE)
 _RECURRING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}")
 _COUNTS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({'|'.join(_COUNTS)})\b(\s*\}})?|\b({'|'.join(_COUNTS)})\b)")
@@ -107,13 +107,12 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     (number, unit), (of_pred, other) = split_unit(gold), split_unit(pred)
     if unit is None or other is None:
         return split_unit(gold, glued=False)[0], split_unit(pred, glued=False)[0]
-    gold, pred = number, of_pred
     if unit == other:
-        return gold, pred
+        return number, of_pred
     if unit.dimensions != other.dimensions:
         return None
     ratio = other.size / unit.size
-    return gold, rf"({pred}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+    return number, rf"({of_pred}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
 
 
 def _as_power_of_ten(answer: str, other: str) -> str:

@@ -47,7 +47,8 @@ UNITS: dict[str, tuple[str, int, Fraction]] = {
     )
     for name in names.split()
 }
-_GAP = r"(?:\s|~|\\[ ,;:!])*"
+SPACE = r"(?:\s|~|\\[ ,;:!])"
+_GAP = rf"{SPACE}*"
 _POWER = r"(?:\^\{?(?P<power>[23])\}?)?"
 _COMMAND = re.compile(r"\\(?:text|textrm|mathrm|mbox|rm)\s*\{")
 _IN_TEXT = re.compile(rf"(?P<number>.*?){_GAP}{_COMMAND.pattern}(?P<unit>[^{{}}]*)\}}{_POWER}", re.DOTALL)
