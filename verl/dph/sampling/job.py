@@ -199,13 +199,17 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
 
 
 def _same_responses(source: Path, writer: SampleWriter, output: Path) -> bool:
-    """Whether the responses that `output` has taken over are those of the source, which may be gone."""
+    """Whether `output` scores the responses that the source holds. Without a source nothing contradicts it."""
     if not source.exists() or not (writer.done or writer.waiting):
         return True
-    taken = {sample: response.response_ids for sample, response in writer.waiting.items()}
-    taken |= {(record.id, record.sample): record.response_ids for record in read_samples(output)}
-    held = {(record.id, record.sample): record.response_ids for record in read_samples(source)}
-    return all(held[sample] == ids for sample, ids in taken.items() if sample in held)
+    taken = {sample: hash(tuple(response.response_ids)) for sample, response in writer.waiting.items()}
+    taken |= _response_hashes(output)
+    return all(taken.get(sample, found) == found for sample, found in _response_hashes(source).items())
+
+
+def _response_hashes(samples: Path) -> dict[tuple[int, int], int]:
+    """{(id, sample): hash}; the responses themselves may have gigabytes."""
+    return {(record.id, record.sample): hash(tuple(record.response_ids)) for record in read_samples(samples)}
 
 
 def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
