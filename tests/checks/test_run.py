@@ -219,14 +219,14 @@ def test_a_store_of_another_split_is_rejected(run):
     rows = [*run.store_rows[:7], replace(run.store_rows[7], id=77)]
     Store(run.store_origin, rows).save(run.store)
     message = run.rejection()
-    assert "pef.pt has the prompt with id 77, as one of 1 row, which" in message and "write the store again" in message
+    assert "pef.pt has 1 row (the first has id 77) whose prompts are not in" in message and "again for this" in message
     Store(run.store_origin | {"responses": "0" * 64}, rows).save(run.store)
     run.prepare()  # responses from elsewhere name their prompts
     explored = Path(run.data).with_name("explored.parquet")
     pd.DataFrame([dataset_row(77)] * 8).assign(id=range(77, 85)).to_parquet(explored)
     solved = {"samples": "0" * 64, "coverage": "solved", "responses_per_prompt": "all"}
     Store(run.store_origin | solved, rows).save(run.store)
-    assert "with id 77" in run.rejection()
+    assert "has id 77" in run.rejection()
     run.prepare({"data.train_files": str(explored)})
 
 

@@ -266,7 +266,10 @@ def test_distributions_of_another_k_are_not_continued(run):
     save_checkpoint(run, **topk)
     run.prepare(topk)
     store_top(8)
-    assert "was trained on the 16 likeliest next tokens of each position, and" in run.rejection(topk)
+    assert "data.sft_top_k of " in (message := run.rejection(topk)) and "was 16 and is 8. Give this run" in message
+    run.prepare(topk | {"trainer.resume_with_changes": True})
+    (run.folder / f"global_step_{STEP}" / "manifest.json").unlink()
+    run.prepare(topk)  # an older checkpoint, which is continued with a warning
 
 
 def test_rewards_of_other_rules_are_not_continued(run, caplog):

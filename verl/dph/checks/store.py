@@ -14,7 +14,7 @@ from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Store
-from verl.dph.training import checkpoint_parts
+from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.config import has_divergence, rehearses
 from verl.dph.training.pef_feed import PefFeed
 
@@ -37,13 +37,12 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
     if resumed is None:
         return
     checkpoint_parts.load(resumed, checkpoint_parts.parts_of(feed))
+    if store is None or config.actor_rollout_ref.actor.sft_loss_estimator != "topk":
+        return
     # The saved order does not depend on k.
-    before = ((read_manifest(resumed) or {}).get("store") or {}).get("top_k", 0)
-    if store is not None and config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and before != store.top_k:
-        raise UserError(
-            f"{resumed} was trained on the {before} likeliest next tokens of each position, and {config.data.sft_pt} "
-            f"holds {store.top_k}: write the store with data.sft_top_k={before}, or give this run another name."
-        )
+    before = ((read_manifest(resumed) or {}).get("store") or {}).get("top_k", store.top_k)
+    if before != store.top_k:
+        resume.reject(config, resumed, [f"data.sft_top_k of {config.data.sft_pt} was {before} and is {store.top_k}"])
 
 
 def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
@@ -59,9 +58,9 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
     ids = {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}
     if others := [row.id for row in store.rows if row.id not in ids]:
         raise UserError(
-            f"D_pef store {path} has the prompt with id {others[0]}, as one of {number_of(len(others), 'row')}, which "
-            f"{' and '.join(map(str, files))} does not have: write the store again for this split (delete it first), "
-            "or name the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
+            f"D_pef store {path} has {number_of(len(others), 'row')} (the first has id {others[0]}) whose prompts are "
+            f"not in {' or '.join(map(str, files))}: write the store again for this split (delete it first), or name "
+            "the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
         )
 
 

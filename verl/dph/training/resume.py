@@ -114,7 +114,7 @@ def check(config: DictConfig, folder: Path) -> None:
         return
     changes = [*_other_files(config, manifest), *_other_settings(config, manifest["settings"])]
     if changes:
-        _reject(config, folder, changes)
+        reject(config, folder, changes)
 
 
 def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
@@ -127,9 +127,9 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
     Raises:
         UserError: naming both values.
     """
-    before = OmegaConf.select(OmegaConf.create((read_manifest(folder) or {}).get("settings", {})), VERDICT)
+    before = dict(flat((read_manifest(folder) or {}).get("settings", {}))).get(VERDICT)
     if before and found and before != found:
-        _reject(config, folder, [f"the scorer's rules (verdict_sha256) were {short(before)} and are {short(found)}"])
+        reject(config, folder, [f"the scorer's rules (verdict_sha256) were {short(before)} and are {short(found)}"])
 
 
 def check_unused(folder: Path) -> None:
@@ -145,8 +145,16 @@ def check_unused(folder: Path) -> None:
         )
 
 
-def _reject(config: DictConfig, folder: Path, changes: list[str]) -> None:
-    """Raise UserError, or warn with trainer.resume_with_changes=True."""
+def reject(config: DictConfig, folder: Path, changes: list[str]) -> None:
+    """Reject a checkpoint that was trained otherwise; with trainer.resume_with_changes=True only warn.
+
+    Args:
+        folder: global_step_N.
+        changes: each in words, with both values.
+
+    Raises:
+        UserError: naming them.
+    """
     listed = "; ".join(changes[:_SHOWN]) + (f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else "")
     if config.trainer.resume_with_changes:
         logger.warning("%s continues with changes: %s", folder, listed)
