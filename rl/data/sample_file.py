@@ -244,7 +244,7 @@ class SampleWriter:
     def judged_by(self, scorer: str) -> None:
         """Note what decides the verdicts of the samples that follow; "" if the server does not say.
 
-        Samples that a server judged which did not say are taken as the next one's that says.
+        If the server of the first samples did not say, the next server that says counts for them, too.
 
         Raises:
             UserError: the file has samples that were judged otherwise.

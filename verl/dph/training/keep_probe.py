@@ -106,13 +106,12 @@ class KeepProbe:
                 responses = trainer._compute_reward_colocate(responses)
                 trainer.checkpoint_manager.update_weights()
             solved: dict[str, bool] = {}
-            rows_scored = scored(responses)
-            unjudged = {row.prompt for row in rows_scored if row.info.get("gold_error")}
-            for row in rows_scored:
-                if row.prompt in unjudged:
-                    continue
-                correct = response_of(row.data_source, row.reward, row.info).correct
-                solved[row.prompt] = solved.get(row.prompt, False) or correct
+            scores = scored(responses)
+            unjudged = {score.prompt for score in scores if score.info.get("gold_error")}
+            for score in scores:
+                if score.prompt not in unjudged:
+                    correct = response_of(score.data_source, score.reward, score.info).correct
+                    solved[score.prompt] = solved.get(score.prompt, False) or correct
         finally:
             tq.kv_clear(keys=responses.keys, partition_id=responses.partition_id)
         of: dict[str, list[bool]] = {}

@@ -19,18 +19,20 @@ from rl.common.fingerprint import file_sha256
 from rl.common.shortest_names import shortest_names
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
+from verl.dph.training.keep_probe import KEEP_RATE, NEWLY_SOLVED
 
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
 _MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
 
 
 def validation_source(config: DictConfig) -> str:
-    """sha256 of what a validation's values depend on beside the policy: its files, how it samples, and the probe."""
-    files = {str(path): file_sha256(path) for path in files_of(config.data.val_files)}
-    settings = {name: value for name, value in config.data.items() if str(name).startswith("val_")}
-    sections = config.actor_rollout_ref.rollout.val_kwargs, config.trainer.keep_probe
-    parts = [sorted(files.values()), settings | {"val_files": None}, *map(OmegaConf.to_container, sections)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    """sha256 of what trainer.best_metric depends on beside the policy: validation's files, its sampling, the probe."""
+    files = [file_sha256(path) for path in files_of(config.data.val_files)]
+    samples = OmegaConf.to_container(config.actor_rollout_ref.rollout.val_kwargs)
+    of_probe = str(config.trainer.best_metric) in (KEEP_RATE, NEWLY_SOLVED)
+    probe = OmegaConf.to_container(config.trainer.keep_probe, resolve=True) if of_probe else None
+    parts = [sorted(files), config.data.val_max_samples, samples, probe]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass
