@@ -15,7 +15,7 @@ from typing import Any
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.study import SEEDS
-from rl.evaluation.analysis.over_seeds import read_values
+from rl.evaluation.analysis.over_seeds import SIGNIFICANT, read_values
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report import pareto_figure
 
@@ -83,26 +83,28 @@ def _parts(
     after: Iterable[str] = (),
     not_run: str = "",
 ) -> Iterator[str]:
-    """The table, the trade-offs in words, the decided primary comparisons, and the number of the others.
+    """The table, the trade-offs in words, the primary comparisons, and the number of those that are undecided.
 
     Args:
         rows: of the table; the means unless given.
         before, after: paragraphs around the trade-offs.
-        not_run: follows the number of the others.
+        not_run: follows that number.
     """
     rows = rows or [_row(name, [of[column]["mean"] for column in COLUMNS]) for name, of in _named(values, "base")]
-    have, decided = WORDS[len(values["seeds"])], list(_decided(values))
-    undecided = sum(len(of) for of in values["primary"].values()) - len(decided)
+    have = WORDS[len(values["seeds"])]
+    differences = [value for of in values["primary"].values() for value in of.values()]
+    undecided = sum(not _decided(value) for value in differences)
     yield "\n".join([f"| | {' | '.join(COLUMNS)} |", "|" + "---|" * (1 + len(COLUMNS)), *rows])
     yield from before
     yield from (found.sentence for found in trade_offs_over_seeds(values))
     yield from after
     yield (
-        f"The primary comparisons with a corrected p of at most .05, each with its 95 % interval over the {have} seeds:"
+        f"The primary comparisons: the mean difference, its 95 % interval over the {have} seeds, and p, corrected over "
+        f"all of them. Bold: p is at most {f'{SIGNIFICANT:.2f}'.lstrip('0')}."
     )
-    yield "\n".join(decided)
-    others = f"The other {undecided} are" if undecided else "None is"
-    yield f"{others} undecided with {have} seeds{not_run}. {LAST}"
+    yield _primary(values)
+    said = f"{undecided} of the {len(differences)} are" if undecided else "None is"
+    yield f"{said} undecided with {have} seeds{not_run}. {LAST}"
 
 
 def _named(values: Mapping[str, Any], base: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -130,15 +132,26 @@ def _recipe(values: Mapping[str, Any]) -> str:
     )
 
 
-def _decided(values: Mapping[str, Any]) -> Iterator[str]:
+def _decided(value: Mapping[str, Any]) -> bool:
+    return value["p_holm"] <= SIGNIFICANT
+
+
+def _primary(values: Mapping[str, Any]) -> str:
+    """The table of the primary comparisons: a row for each pair of methods; differences that are decided are bold."""
+    names = {**values["labels"], "base": "base"}
+    columns = list(dict.fromkeys(column for of in values["primary"].values() for column in of))
+    lines = [f"| | {' | '.join(columns)} |", "|" + "---|" * (1 + len(columns))]
     for pair, of in values["primary"].items():
-        first, other = ({**values["labels"], "base": "the base"}[name] for name in pair.split(" - "))
-        for column, value in of.items():
-            if value["p_holm"] <= 0.05:
-                low, high = value["interval"]
-                side = f"{first} is {'higher' if value['mean'] > 0 else 'lower'} than {other} in {column}"
-                p = f"p {value['p_holm']:.3f}" if value["p_holm"] >= 0.0005 else "p < 0.001"
-                yield f"- {side}: {value['mean']:+.3f} [{low:+.3f}, {high:+.3f}], {p}."
+        cells = [_difference(of[column]) if column in of else "" for column in columns]
+        lines.append(f"| {' minus '.join(names[name] for name in pair.split(' - '))} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _difference(value: Mapping[str, Any]) -> str:
+    mean = f"{value['mean']:+.3f}"
+    low, high = value["interval"]
+    p = f"p {value['p_holm']:.3f}" if value["p_holm"] >= 0.0005 else "p < 0.001"
+    return f"{f'**{mean}**' if _decided(value) else mean} [{low:+.3f}, {high:+.3f}], {p}"
 
 
 def main(arguments: list[str] | None = None) -> None:

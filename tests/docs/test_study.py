@@ -96,12 +96,14 @@ def test_the_part_of_the_page_has_means_signs_and_counts():
     values["seeds"] = [1, 2, 3]
     part = study_page.section(values)
     assert rows(part)["DPH-F"] == [f"{SEEDS['methods']['dph_f'][c]['mean']:.3f}" for c in study_page.COLUMNS]
-    decided = (
-        "- DPH-F is lower than GRPO in Pass@1: -0.026 [-0.050, -0.003], p 0.050.\n"
-        "- DPH-F is higher than the base in Pass@32: +0.200 [+0.100, +0.300], p < 0.001.\n\n"
-        "The other 1 are undecided with three seeds; seven have not run."
+    differences = (
+        "| | Pass@1 | Pass@8 | Pass@32 |\n|---|---|---|---|\n"
+        "| DPH-F minus GRPO | **-0.026** [-0.050, -0.003], p 0.050 | +0.100 [+0.020, +0.180], p 0.051 |  |\n"
+        "| DPH-F minus base |  |  | **+0.200** [+0.100, +0.300], p < 0.001 |\n\n"
     )
-    assert decided in part and "interval over the three seeds:" in part
+    assert differences in part
+    assert "1 of the 3 are undecided with three seeds; seven have not run." in part
+    assert "interval over the three seeds, and p" in part
 
 
 def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
