@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def shortest_names(paths: Sequence[Path]) -> list[str]:
-    """The last parts of each path, joined by _, as many as make all names differ.
+    """The last parts of each path, joined by _, as many as make all names differ; numbered if none does.
 
     Args:
         paths: all different.
@@ -14,5 +14,6 @@ def shortest_names(paths: Sequence[Path]) -> list[str]:
     for parts in range(1, max((len(path.parts) for path in paths), default=0) + 1):
         names = ["_".join(path.parts[-parts:]).strip("/") for path in paths]
         if len({*names}) == len(names):
-            break
-    return names
+            return names
+    # a/b_c and a_b/c.
+    return [f"{name}_{number}" for number, name in enumerate(names, start=1)]

@@ -127,8 +127,11 @@ class Run:
         return cls(checkpoint.parent, step)
 
     def checkpoints(self) -> dict[int, Path]:
-        """{step: folder} of the checkpoints up to `step`, ascending."""
-        steps = {step_of(path): path for path in self.folder.iterdir() if path.is_dir()}
+        """{step: folder} of the checkpoints with weights up to `step`, ascending.
+
+        Of a checkpoint that it no longer keeps verl deletes the folder actor alone.
+        """
+        steps = {step_of(path.parent): path.parent for path in self.folder.glob("global_step_*/actor")}
         return {step: steps[step] for step in sorted(step for step in steps if step is not None and step <= self.step)}
 
     def log(self) -> Path | None:

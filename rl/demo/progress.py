@@ -70,9 +70,10 @@ class Progress:
             if bar is not None:
                 bar.close()
 
-    def start(self, stage: "Stage", *, continued: bool) -> None:
-        if self._whole is None:
-            self._say(stage, "continues" if continued else "starts")
+    def start(self, stage: "Stage", how: str = "starts") -> None:
+        """A stage starts, continues, or starts again for a reason, which is said in any case."""
+        if self._whole is None or "(" in how:
+            self._say(stage, how)
         bar = _bar(f"{self._numbers[stage.name]} {stage.title}") if self._whole is not None else None
         self._running[stage.name] = StageProgress(stage), bar
 

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections import defaultdict
@@ -28,6 +29,13 @@ from rl.common.processes import end_process_tree, end_with_parent, memory_in_use
 from rl.demo.progress import Progress
 
 POLL_SECONDS = 0.5
+# The parts of a stage's identity, as the reason why it starts again.
+_CHANGED = {
+    "command": "another command",
+    "environment": "other variables",
+    "settings": "other settings",
+    "needs": "a stage before it has changed",
+}
 # Measuring memory takes about a tenth of a second of a core.
 MEMORY_SECONDS = 10.0
 
@@ -141,8 +149,9 @@ class Pipeline:
             self.peak_memory = max(self.peak_memory, sum(memory_in_use(program.process.pid) for program in running))
 
     def _identity(self, stage: Stage) -> dict:
+        """What decides a stage's result. The path of this interpreter does not: python and python3 are one."""
         return {
-            "command": list(stage.command),
+            "command": ["python" if word == sys.executable else word for word in stage.command],
             "environment": dict(stage.environment),
             "settings": stage.settings,
             "needs": {name: self.hashes[name] for name in stage.needs},
@@ -168,6 +177,13 @@ class Pipeline:
         except (ValueError, TypeError, KeyError, AttributeError):
             raise UserError(f"{path} is not the mark of a stage: delete it to run the stage again.") from None
 
+    def _changed(self, stage: Stage) -> str:
+        """What is not as it was when the stage was done or interrupted, in words; "" for nothing and without a mark."""
+        if not self._mark_path(stage).is_file():
+            return ""
+        before, now = json.loads(self._mark_path(stage).read_text()), self._identity(stage)
+        return ", ".join(words for name, words in _CHANGED.items() if before.get(name) != now[name])
+
     def _read(self, stage: Stage) -> dict[str, str]:
         """What the outputs that a stage reads are named, by the stage that made them."""
         return {name: self.made[name] for name in stage.needs}
@@ -187,7 +203,7 @@ class Pipeline:
         return True
 
     def _start(self, stage: Stage, progress: Progress) -> _Program:
-        mark = self._mark(stage)
+        mark, changed = self._mark(stage), self._changed(stage)
         unfinished = mark if mark is not None and "seconds" not in mark else None
         if unfinished is not None:
             self.made[stage.name] = unfinished.get("made", "")
@@ -198,7 +214,8 @@ class Pipeline:
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             self._write_mark(stage)
-        progress.start(stage, continued=unfinished is not None)
+        how = f"starts again ({changed})" if changed else "starts"
+        progress.start(stage, "continues" if unfinished is not None else how)
         with open(self.log(stage), "wb") as log:
             # A session of its own: Ctrl-C reaches the program only through end_process_tree.
             process = subprocess.Popen(

@@ -3,11 +3,13 @@
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rl.common.errors import UserError
+from rl.configuration.may_change import MAY_CHANGE, among
+from rl.configuration.nesting import flat
 from rl.data.training_run import newest_manifest
 
 if TYPE_CHECKING:
@@ -105,9 +107,16 @@ def _seeds(methods: dict[str, list[Path]]) -> list[int]:
     """The runs' training seeds, which all methods share; counted from 1 if a run's checkpoint does not say it.
 
     Raises:
-        UserError: two methods have other seeds, or the same ones in another order, or a method has one twice.
+        UserError: two methods have other seeds, or the same ones in another order; a method has one twice, or its runs
+            differ in more than their seeds.
     """
-    found = {method: [_seed_of(run) for run in runs] for method, runs in methods.items()}
+    manifests = {method: {run: newest_manifest(run) or {} for run in runs} for method, runs in methods.items()}
+    for method, of_runs in manifests.items():
+        _require_one_method(method, of_runs)
+    found = {
+        method: [manifest.get("settings", {}).get("data", {}).get("seed") for manifest in of_runs.values()]
+        for method, of_runs in manifests.items()
+    }
     known = {name: [seed for seed in seeds if seed is not None] for name, seeds in found.items() if None not in seeds}
     listed = {method: ", ".join(map(str, seeds)) for method, seeds in known.items()}
     if len({*listed.values()}) > 1:
@@ -119,10 +128,26 @@ def _seeds(methods: dict[str, list[Path]]) -> list[int]:
     return known[[*methods][0]] if len(known) == len(methods) else [*range(1, 1 + len([*methods.values()][0]))]
 
 
-def _seed_of(run: Path) -> int | None:
-    """The seed of a run's data, from the manifest of its newest checkpoint; None if it has none."""
-    manifest = newest_manifest(run) or {}
-    return manifest.get("settings", {}).get("data", {}).get("seed")
+def _require_one_method(method: str, manifests: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Raise UserError if runs differ in more than seeds, data and what a resumed run may change.
+
+    Args:
+        manifests: by run, of the newest checkpoint; empty if there is none, and then nothing is compared.
+    """
+    known = {run: manifest for run, manifest in manifests.items() if manifest}
+    if not known:
+        return
+    first, *others = known
+    for run in others:
+        one, other = (
+            dict(flat(known[of]["settings"])) | {"the last step": known[of].get("step")} for of in (first, run)
+        )
+        names = (key for key in one.keys() & other.keys() if not ("seed" in key or among(MAY_CHANGE, key)))
+        if differ := [f"{key} {one[key]} and {other[key]}" for key in sorted(names) if one[key] != other[key]]:
+            raise UserError(
+                f"--seeds {method}: {first} and {run} were trained differently ({', '.join(differ[:8])}): a method's "
+                "runs differ in their seeds alone."
+            )
 
 
 def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict[str, str]]":

@@ -86,8 +86,9 @@ def comparison_spec(named: Mapping[str, Path]) -> ReportSpec:
             if is_run:
                 name, method = candidate.method, method.model_copy(update=candidate.described())
             if name in methods:
-                label = method.label if is_run else f"{method.label} ({candidate.name})"
-                name, method = f"{name}_{candidate.name}", method.model_copy(update={"label": label})
+                name = f"{name}_{candidate.name}"
+            if method.label in {other.label for other in methods.values()}:
+                method = method.model_copy(update={"label": f"{method.label} ({candidate.name})"})
             methods[name] = method
     left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
     asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items() if split in splits}

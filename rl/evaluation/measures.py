@@ -132,6 +132,12 @@ MEASURES = (
         unit=NUMBER,
     ),
     Measure(
+        "gold_failures",
+        "Samples whose reference query failed; they count as wrong.",
+        unit=NUMBER,
+    ),
+    Measure("overlong", "Prompts that were left out because they are too long.", unit=NUMBER),
+    Measure(
         "maj_by",
         f"{RESULT}: SQL with equal results is one answer. {SYNTAX}: SQL with equal syntax trees, and math with equal "
         "text after spelling is normalised, is one answer; 1/2 and 0.5 are two.",

@@ -93,7 +93,7 @@ def evaluation_spec(
         methods[name] = {"splits": of_splits(found, files[BASE] if name == BASE_AGAIN else found)}
         methods[name] |= OmegaConf.to_container(evaluate.methods.get(name) or OmegaConf.create())
         if name in runs:
-            methods[name]["training_log"] = runs[name].log()
+            methods[name] |= {"training_log": runs[name].log(), "last_step": runs[name].step}
         if of_steps := checkpoints.get(name):
             # The model itself is the run's last checkpoint.
             of_steps = of_steps | {runs[name].step: found}

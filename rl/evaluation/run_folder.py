@@ -65,6 +65,4 @@ def read_run(folder: Path) -> RunFolder:
     silent = max(0.0, time.time() - newest.stat().st_mtime)
     if not steps:
         return RunFolder(folder, {}, None, total_steps, silent)
-    # What a stopped run logged after its last checkpoint is dropped: the resumed run will log it again.
-    log = {metric: {at: value for at, value in values.items() if at <= steps[-1]} for metric, values in log.items()}
     return RunFolder(folder, log, steps[-1], total_steps, silent)

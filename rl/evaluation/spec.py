@@ -97,6 +97,7 @@ class Checkpoint(_Entry):
 class MethodSpec(Description):
     splits: Splits
     training_log: RelativePath | None = None
+    last_step: PositiveInt | None = None  # of the log: later ones are not the model's
     # By training step; step 0 is the base.
     checkpoints: dict[Annotated[str, Field(pattern="^[1-9][0-9]*$")], Checkpoint] = {}
 
@@ -151,8 +152,11 @@ class ReportSpec(_Entry):
     def _comparable(self) -> "ReportSpec":
         if BASE not in self.methods:
             raise ValueError(f"there is no method '{BASE}', which the others are compared with; add it")
+        labelled: dict[str, str] = {}
         for name, method in self.methods.items():
             method.label = method.label or LABELS.get(name, name)
+            if (other := labelled.setdefault(method.label, name)) != name:
+                raise ValueError(f"methods '{other}' and '{name}' are both labelled {method.label}; rename one")
             if method.splits.keys() != self.methods[BASE].splits.keys():
                 raise ValueError(
                     f"method '{name}' has the splits {sorted(method.splits)} and '{BASE}' has {sorted(self.splits)}; "

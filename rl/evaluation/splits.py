@@ -120,11 +120,12 @@ def without_effect(config: DictConfig, overrides: Sequence[str]) -> str | None:
 def _rescored(name: str, entry: Any, splits: Mapping[str, Split]) -> Split:
     if not isinstance(entry, Mapping) or {*entry} != {"of", "files"}:
         raise UserError(f"evaluate.rescored.{name} is {entry!r}: give {{of: SPLIT, files: FILE.parquet}}.")
-    if name in splits or entry["of"] not in splits:
-        wrong = f"the name {name} is taken" if name in splits else f"there is no split {entry['of']}"
+    of = str(entry["of"])
+    if name in splits or of not in splits:
+        wrong = f"the name {name} is taken" if name in splits else f"there is no split {of}"
         raise UserError(f"evaluate.rescored.{name}: {wrong} among {', '.join(splits)}; choose another.")
     files = (entry["files"],) if isinstance(entry["files"], str) else tuple(entry["files"])
-    return Split(files, splits[entry["of"]].settings, entry["of"])
+    return Split(files, splits[of].settings, of)
 
 
 def _files(name: str, folder: Path) -> tuple[str, ...]:

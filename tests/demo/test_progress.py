@@ -37,8 +37,8 @@ def run(clock, monkeypatch, terminal: bool) -> str:
     task, split, train = Stage("task", "Task", [], 10), Stage("split", "Split", [], 8), training(steps)
     with Progress([task, split, train]) as shown:
         shown.skip(task)
-        shown.start(split, continued=False)
-        shown.start(train, continued=True)
+        shown.start(split)
+        shown.start(train, "continues")
         for second in range(1, 202):
             clock[0] = 1000.0 + second
             steps[0] = max(0, min(80, (second - 40) // 2))

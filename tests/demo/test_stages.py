@@ -35,12 +35,18 @@ def wait_for(path) -> str:
     return f"\nwhile not pathlib.Path({str(path)!r}).exists(): time.sleep(.01)\n"
 
 
-def test_what_is_done_is_not_done_again(tmp_path):
+def test_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
     for _ in range(2):
         Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
     assert runs(tmp_path, "a") == 1
+    # Another name of the interpreter is the same command: make says python, a user python3.
+    linked = tmp_path / "python-of-another-name"
+    linked.symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(linked))
+    Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
+    assert runs(tmp_path, "a") == 1 and "starts again" not in capsys.readouterr().err
     Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])  # another command: from nothing
-    assert runs(tmp_path, "a") == 1
+    assert runs(tmp_path, "a") == 1 and "A  starts again (another command)" in capsys.readouterr().err
     (tmp_path / "a.txt").unlink()
     Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])
     assert runs(tmp_path, "a") == 1

@@ -1,6 +1,7 @@
 """The answer grid and its picture show the samples."""
 
 import io
+import json
 import re
 from collections import Counter
 from xml.etree import ElementTree
@@ -31,6 +32,22 @@ def test_the_grid_shows_the_samples(run):
         for fill, path in re.findall(r'fill="(.*?)" d="(.*?)"', block.drawing):
             found[fill] += sum(map(int, re.findall(r"h(\d+)v", path)))
     assert found == {grid.fills["JOIN"]: right, grid.fills["wrong"]: PROMPTS * N - right}
+
+
+def test_wrong_sql_without_styles_is_told_apart_by_its_result(made_up_report, tmp_path):
+    made = made_up_report(tmp_path, splits=("in_domain",), prompts=1, n=8, greedy=False)
+    made.method("base")
+    made.content["styles"] = []
+    answers = [("match", "a"), *[("mismatch", "b")] * 3, *[("mismatch", "c")] * 2, ("pred_error", None)]
+    path = tmp_path / "base.0.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    changes = [{"acc": int(o == "match"), "outcome": o, "result_digest": digest} for o, digest in answers]
+    changes.append({"acc": 0, "outcome": "no_answer", "pred": None, "result_digest": None})
+    lines = [json.dumps(one | change) + "\n" for one, change in zip(records, changes, strict=True)]
+    path.write_text("".join(lines))
+    grid = AnswerGrid.of_split(compare(read_spec(made.write())), "in_domain")
+    correct, most, other, none = range(4)
+    assert grid.kinds["base"].tolist() == [[correct, most, most, most, other, other, other, none]]
 
 
 def test_the_grid_is_a_picture_of_its_own(run):

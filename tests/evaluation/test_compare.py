@@ -86,7 +86,11 @@ def test_runs_whose_names_in_the_report_would_be_equal(evaluated, tmp_path, caps
     evaluated("grpo", ("in_domain",), 1.0).rename(tmp_path / "mine")
     of_runs = [evaluated(name, ("in_domain",), 1.0) for name in ("js", "dph_js")]
     with_evaluation = [tmp_path / "mine" / "evaluation", evaluated("grpo", ("in_domain",), 2.0)]
-    for number, folders in enumerate((of_runs, of_runs[::-1], with_evaluation, with_evaluation[::-1])):
+    # Another name, and the same label.
+    labelled = evaluated("dapo", ("in_domain",), 2.0) / "evaluation" / "spec.json"
+    labelled.write_text(labelled.read_text().replace('"dapo": {', '"dapo": {"label": "GRPO", '))
+    of_label = [tmp_path / "mine" / "evaluation", labelled.parent]
+    for number, folders in enumerate((of_runs, of_runs[::-1], with_evaluation, with_evaluation[::-1], of_label)):
         out = tmp_path / f"out_{number}"
         assert compare(capsys, *folders, out=out)[0] == 0
         labels = json.loads((out / "report.json").read_text())["_labels"]
@@ -138,12 +142,12 @@ def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, ca
     assert capsys.readouterr().out.startswith("Mean over seeds 7, 8 ± ") and Path("paired/seed_7/report.json").is_file()
 
 
-def trained_with(seed: int, run: Path) -> None:
+def trained_with(seed: int, run: Path, step: int = 2, **settings) -> None:
     """Give a run a checkpoint that says its seed."""
     checkpoint = run / "global_step_2"
     checkpoint.mkdir(parents=True, exist_ok=True)
-    settings = {"data": {"seed": seed}}
-    manifest = {"format": MANIFEST_FORMAT, "model": {}, "data": {}, "settings": settings}
+    settings = {"data": {"seed": seed}, "trainer": {"experiment_name": run.name}} | settings
+    manifest = {"format": MANIFEST_FORMAT, "model": {}, "data": {}, "settings": settings, "step": step}
     (checkpoint / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -161,6 +165,18 @@ def test_runs_whose_seeds_do_not_pair_are_rejected(seeds, sentence, tmp_path, ca
     with pytest.raises(SystemExit) as end:
         cli.main(["compare", "--seeds", "grpo=a,b", "js=c,d", "--out", "out"])
     assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
+
+
+def test_runs_of_a_method_differ_in_their_seeds_alone(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed, name, step, eta, offload in ((1, "a", 2, 0.2, True), (2, "b", 5, 0.5, False)):
+        actor = {"sft_loss_coeff": eta, "fsdp_config": {"offload": offload}}
+        trained_with(seed, Path(name), step, actor_rollout_ref={"actor": actor})
+    with pytest.raises(SystemExit) as end:
+        cli.main(["compare", "--seeds", "js=a,b", "--out", "out"])
+    said = capsys.readouterr().err
+    differ = "actor_rollout_ref.actor.sft_loss_coeff 0.2 and 0.5, the last step 2 and 5"
+    assert end.value.code == 2 and f"--seeds js: a and b were trained differently ({differ}): a method's runs" in said
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,17 @@ def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
     path.write_text(json.dumps(json.loads(described) | {"data_files": {"corrected.parquet": "another"}}))
     with pytest.raises(UserError, match="from corrected.parquet and .* from test.parquet, with other contents"):
         compare(read_spec(math_run.write()))
+    for name, value in (("temperature", 0.8), ("max_response_length", 63)):
+        path.write_text(json.dumps(json.loads(described) | {name: value}))
+        with pytest.raises(UserError, match=f"grpo.0.greedy.jsonl was sampled with {name} {value}: greedy ones"):
+            compare(read_spec(math_run.write()))
     path.write_text(described)
     methods["grpo"]["splits"]["math"]["greedy"] = "grpo.0.jsonl"
     with pytest.raises(UserError, match="16 greedy responses per prompt"):
         compare(read_spec(math_run.write()))
+
+
+def test_methods_of_one_label_would_be_one_row(math_run):
+    math_run.content["methods"]["grpo"]["label"] = "DPH-JS"
+    with pytest.raises(UserError, match="methods 'grpo' and 'dph_js' are both labelled DPH-JS"):
+        read_spec(math_run.write())

@@ -152,6 +152,8 @@ def rejected(folder: Path) -> dict[str, dict]:
             "settings": {"bird": {"n": 4}}
         },
         "evaluate.styles_by='colour' is unknown: use one of structure, prefix, none.": {"styles_by": "colour"},
+        "evaluate.models has 'a/b', and files are named after it: choose a name without /": {"models": {"a/b": base}},
+        "evaluate.splits has 'mine.greedy', and files": {"splits": {"mine.greedy": str(folder / "other.parquet")}},
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
         "evaluate.paper='gpt' is unknown: use one of llama-sql": {"paper": "gpt"},
         "holds neither weights in the Hugging Face format": {"models": {"base": str(folder / "empty")}},
@@ -168,6 +170,8 @@ def ended(tmp_path_factory, word_llama):
     for step in (3, 5, 9):  # 9 is what a run leaves that was stopped while it saved
         shutil.copytree(folder / "base", folder / "run" / f"global_step_{step}" / "actor" / "huggingface")
     leave_shards_alone(folder / "run" / "global_step_3" / "actor")
+    (folder / "run" / "global_step_4").mkdir()  # verl deletes the weights of an old checkpoint, and leaves the folder
+    (folder / "run" / "global_step_4" / "data.pt").touch()
     (folder / "run" / "latest_checkpointed_iteration.txt").write_text("7")
     (folder / "run" / "metrics").mkdir()
     (folder / "run" / "metrics" / "1.jsonl").write_text(
@@ -188,9 +192,9 @@ def ended(tmp_path_factory, word_llama):
     runs = {
         "first": run("first", f"{base},grpo:{trained}", both, tuned, "evaluate.paper=llama-math"),
         "stored": run("second", f"dph_js:{trained}", both, tuned, stored),
-        "own": run("own", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
+        "own": run("own", base, f"evaluate.splits={{2024:{folder / 'other.parquet'}}}", "evaluate.n=8",
                    "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
-                   f"evaluate.rescored={{corrected:{{of:mine,files:{folder / 'other.parquet'}}}}}",
+                   f"evaluate.rescored={{corrected:{{of:2024,files:{folder / 'other.parquet'}}}}}",
                    "evaluate.groups=[difficulty]",
                    "data.max_prompt_length=64", "data.max_response_length=32"),
         "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
@@ -311,11 +315,11 @@ def test_splits_of_ones_own(ended):
     code, out, errors = found["own"]
     assert code == 0, errors
     assert "engine: 64 32" in out
-    summary = json.loads((folder / "own" / "report.json").read_text())["base"]["mine"]
+    summary = json.loads((folder / "own" / "report.json").read_text())["base"]["2024"]
     assert summary["n"] == 8 and summary["greedy"] is summary["styles"] is None
     assert [found["prompts"] for found in summary["groups"]["difficulty"].values()] == [3, 3]
     spec = json.loads((folder / "own" / "spec.json").read_text())
-    assert list(spec["questions"]) == ["mine", "corrected"] and spec["groups"] == ["difficulty"]
+    assert list(spec["questions"]) == ["2024", "corrected"] and spec["groups"] == ["difficulty"]
 
 
 def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
@@ -334,6 +338,7 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:", "asked:"))
     spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
     assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
+    assert (spec["js"]["last_step"], spec["js_low"]["last_step"]) == (7, 5)  # of the log's steps 1 to 7
     report = json.loads((folder / "steps" / "report.json").read_text())
     steps = report["_progress"]["js"]["mine"]
     assert list(steps) == ["0", "3", "5", "7"] and list(report["_progress"]["js_low"]["mine"]) == ["0", "3", "5"]

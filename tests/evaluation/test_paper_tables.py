@@ -125,7 +125,11 @@ def test_command_line(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [(None, "cannot be read"), ("{", "is not JSON"), ("{}", "not a report.json of this version")],
+    [
+        (None, "cannot be read"),
+        ("{", "is not JSON"),
+        ('{"_labels": {}}', "not a report.json of this version"),
+    ],
 )
 def test_faulty_reports(content, sentence, tmp_path, capsys):
     if content is not None:

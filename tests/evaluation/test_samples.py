@@ -53,6 +53,20 @@ def test_a_response_that_is_not_sql_has_the_style_of_its_first_word(write):
     assert read_sample_set(samples.path, ("First", "Let")).style_names == ()
 
 
+def test_wrong_sql_votes_on_a_split_that_has_other_answers_too(write):
+    """By its text, because the answers of mathematics have no results."""
+    records = [
+        replace(record(prompt, n, acc=int(n == 0), pred=f"SELECT {n > 0}"), result_digest=str(n > 0))
+        if prompt == 4
+        else replace(record(prompt, n, acc=int(n == 0), pred=str(int(n > 0))), data_source="math")
+        for prompt in (4, 9)
+        for n in range(3)
+    ]
+    samples = read_sample_set(write(records, n=3, rows=2), ())
+    np.testing.assert_array_equal(samples.answer, [[0, 1, 1], [0, 1, 1]])
+    assert samples.result is samples.unparsed is None
+
+
 def test_reads_in_any_order(write):
     records = [
         record(9, 1, acc=1, pred=None),
@@ -78,6 +92,7 @@ def test_reads_in_any_order(write):
         ([record(1, 0)], 1, 2, "holds 1 of the 2 prompts"),
         ([record(1, 0), record(1, 1), record(2, 0)], 2, 2, "id 2 lacks sample 1 of the 2"),
         ([record(1, 0), record(1, 2)], 2, 1, "id 1 lacks sample 1 of the 2"),
+        ([record(1, 0), record(1, 1), record(1, 2)], 2, 1, "id 1 has samples beyond 0..1 of the 2"),
         ([record(1, 0), record(1, 1)], 1, 1, "id 1 has samples beyond 0..0"),
     ],
 )

@@ -1,5 +1,7 @@
 """Training logs in the format of verl's file logger."""
 
+import json
+
 import pytest
 
 from rl.common.errors import UserError
@@ -23,12 +25,28 @@ def test_a_folder_holds_the_logs_of_a_run_that_was_killed_and_resumed(tmp_path):
     assert read_training_log(tmp_path) == {"a": {1: 1.0, 2: 2.0, 3: 3.0}}
 
 
+def test_what_an_abandoned_session_logged_is_not_the_models(tmp_path):
+    """A run reached step 6, was resumed from step 3 with fewer validations, and is at step 5."""
+    step, val, reward = "training/global_step", "val-core/sql/acc", "reward"
+    first = [{step: number, reward: number, val: number} for number in range(1, 7)]
+    second = [{val: 30}, {step: 4, reward: 40}, {step: 5, reward: 50, val: 50}]
+    for name, number, entries in (("20260101-000000", 1, first), ("20260102-000000", 3, second)):
+        lines = [json.dumps({"step": at, "data": data}) + "\n" for at, data in enumerate(entries, start=number)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    log = read_training_log(tmp_path)
+    assert log[reward] == {1: 1, 2: 2, 3: 3, 4: 40, 5: 50} and log[val] == {1: 1, 2: 2, 3: 30, 5: 50}
+    assert read_training_log(tmp_path, last_step=2)[reward] == {1: 1, 2: 2}
+
+
 def test_missing_logs_and_invalid_lines(tmp_path):
     with pytest.raises(UserError, match="holds no training log"):
         read_training_log(tmp_path)
     with pytest.raises(UserError, match="cannot be read"):
         read_training_log(tmp_path / "none.jsonl")
     path = tmp_path / "run.jsonl"
+    path.write_bytes(b'{"step":1,"data":{"a":1}}\xff\n')
+    with pytest.raises(UserError, match="run.jsonl cannot be read .it is not UTF-8."):
+        read_training_log(path)
     for line in ("{", "[]", '{"step": 1}', '{"step": "1", "data": {}}', '{"step": 1, "data": []}'):
         path.write_text('{"step":1,"data":{}}\n' + line + "\n")
         with pytest.raises(UserError, match=f"{path} line 2"):

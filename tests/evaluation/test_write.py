@@ -27,6 +27,8 @@ SUMMARY_PROPERTIES = {
     "n": {"const": N},
     "prompts": {"const": PROMPTS},
     "unparsed_sql": {"const": 0},
+    "gold_failures": {"const": 0},
+    "overlong": {"const": 0},
     "maj_by": {"const": "syntax"},
     "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
     "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
@@ -143,13 +145,22 @@ def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
     # The reference query of every wrong sample returned nothing to compare.
     samples = tmp_path / "grpo.0.jsonl"
     samples.write_text(samples.read_text().replace('"mismatch"', '"gold_empty"'))
+    for name in ("base", "grpo"):
+        path = tmp_path / f"{name}.0.meta.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"overlong_ids": [3, 5]}))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "pareto.svg").touch()  # of a report with more methods
     report = write_report(read_spec(made.write()), tmp_path / "out")
+    assert not (tmp_path / "out" / "pareto.svg").exists()
     summary = report["grpo"]["math"]
+    wrong = samples.read_text().count('"gold_empty"')
+    assert (summary["gold_failures"], summary["overlong"], report["base"]["math"]["gold_failures"]) == (wrong, 2, 0)
     for name in ("greedy", "styles", "style_entropy", "style_share", "distinct_correct", "unparsed_sql"):
         assert summary[name] is None
     assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("<svg") == 2 * 3 and "samples the reference query itself failed" in page
+    assert "math: 2 prompts are too long and were left out." in page and "With 4 prompts per split" in page
 
 
 def test_checkpoints_and_etas(math_run, tmp_path):

@@ -60,7 +60,7 @@ VARIABLES = {
     "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
 }
 
-MAPPINGS = ("splits", "settings", "methods", "rescored")
+MAPPINGS = ("models", "splits", "settings", "methods", "rescored")
 
 # A file beside a checkpoint's samples that names their shards.
 SAMPLED_FROM = "sampled_from.json"
@@ -241,10 +241,20 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     """Validate all settings; return the splits."""
     evaluate = config.evaluate
     with open_dict(config):
-        # Their default is null, because Hydra's command line cannot add keys to an empty mapping.
+        # Their default is null, because Hydra's command line cannot add keys to an empty mapping. It reads 2024 as a
+        # number.
         for name in MAPPINGS:
-            evaluate[name] = evaluate[name] or {}
+            found = {} if OmegaConf.is_missing(evaluate, name) else evaluate[name]
+            if not found or OmegaConf.is_dict(found):
+                evaluate[name] = {str(key): of for key, of in (found or {}).items()}
     check(config, EVALUATE, without=("model",))
+    for key in ("models", "splits", "rescored"):
+        for name in evaluate[key]:
+            if "/" in name or name.startswith(".") or not name or name.endswith(GREEDY.removesuffix(SAMPLED)):
+                raise UserError(
+                    f"evaluate.{key} has {name!r}, and files are named after it: choose a name without / that neither "
+                    "begins with a dot nor ends with .greedy."
+                )
     if not evaluate.models or not (evaluate.benchmarks or evaluate.splits):
         raise UserError(
             "evaluate.models must name at least one model folder, and evaluate.benchmarks a benchmark or "

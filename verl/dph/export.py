@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder
+from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder, newest_checkpoint
 from verl.dph.sampling.checkpoint import check_model, temporary_model_folder
 
 
@@ -42,6 +42,8 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     if run is None:
         raise UserError(f"{model} is neither a run nor a checkpoint of one: name the folder of either.")
     step = run.step
+    if best and newest_checkpoint(Path(model).expanduser()) is None:
+        raise UserError(f"{model} is one checkpoint, and --best chooses among a run's: name {run.folder}.")
     if best:
         try:
             step = int((run.folder / BEST).read_text())
@@ -49,7 +51,10 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
             raise UserError(
                 f"{run.folder} has no {BEST}: no validation was at a step with a checkpoint; leave out --best."
             ) from None
-    return checkpoint_folder(run.folder, step)
+    checkpoint = checkpoint_folder(run.folder, step)
+    if not checkpoint.is_dir():
+        raise UserError(f"{checkpoint} does not exist: name another checkpoint of {run.folder}.")
+    return checkpoint
 
 
 def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remote_code: bool = False) -> None:

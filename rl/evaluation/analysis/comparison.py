@@ -112,6 +112,11 @@ def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | N
         raise UserError(
             f"{files.greedy} has {greedy.n} greedy responses per prompt: greedy decoding gives one; sample with n 1."
         )
+    for name, value in {"temperature": 0.0, "max_response_length": samples.metadata.max_response_length}.items():
+        if (found := getattr(greedy.metadata, name)) != value:
+            raise UserError(
+                f"{files.greedy} was sampled with {name} {found}: greedy ones beside {samples.path} need {value:g}."
+            )
     return greedy
 
 

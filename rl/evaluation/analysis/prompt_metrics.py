@@ -130,6 +130,8 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
         **{name: {str(k): interval[name.replace("@k", f"@{k}")] for k in ks} for name, ks in of_k.items()},
         "maj_by": RESULT if by_result else SYNTAX,
         "unparsed_sql": samples.unparsed,
+        "gold_failures": samples.gold_failures,
+        "overlong": len(samples.metadata.overlong_ids),
         "truncated": float(samples.truncated.mean()),
         "style_share": dict(zip(samples.style_names, shares, strict=True)) or None,
         "style_accuracy": dict(zip(samples.style_names, accuracies, strict=True)) or None,

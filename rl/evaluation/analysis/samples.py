@@ -19,6 +19,7 @@ from rl.metrics.distinct_n import distinct_n
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, OTHERS, announces_styles, styled
 
 T = TypeVar("T")
+Whole = TypeVar("Whole")
 
 # Responses per prompt whose texts are kept for the report, and the length at which they are cut.
 KEPT_RESPONSES = 8
@@ -66,6 +67,7 @@ class SampleSet(JudgedSamples):
     # are stored: it then votes by its result, because its text is slow to parse.
     answer: np.ndarray
     result: np.ndarray | None  # [P, n] int, the same for results of SQL; None if not all results are known
+    answered: np.ndarray  # [P, n] bool, the response has an answer
     tokens: np.ndarray  # [P, n] int, response length
     distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot cannot parse, compared by its text; None for other tasks
@@ -74,17 +76,30 @@ class SampleSet(JudgedSamples):
 
 @dataclass(frozen=True)
 class _Sample:
-    """The part of a record that is kept, because the texts of a whole file would not fit into memory."""
+    """The part of a record that is kept, because the texts and tokens of a whole file would not fit into memory."""
 
     correct: bool
+    answered: bool
     style: int
     truncated: bool
     gold_failure: bool
     answer: str | None
     result: str | None
-    response_ids: array
+    tokens: int
     unparsed: bool | None  # None if it is not SQL
     response: ShownResponse | None
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """A prompt's samples, by number, and what their tokens have together."""
+
+    samples: list[_Sample]
+    distinct_n: np.ndarray
+
+    @classmethod
+    def of(cls, drawn: list[tuple[_Sample, array]]) -> "_Prompt":
+        return cls([sample for sample, _ in drawn], distinct_n([ids for _, ids in drawn]))
 
 
 def read_judged(path: Path) -> JudgedSamples:
@@ -93,7 +108,7 @@ def read_judged(path: Path) -> JudgedSamples:
     Raises:
         UserError: as read_sample_set.
     """
-    metadata, ids, rows = _read(path, lambda record: record.acc == 1)
+    metadata, ids, rows = _read(path, lambda record: record.acc == 1, list)
     return JudgedSamples(path, metadata, ids, np.array(rows))
 
 
@@ -112,16 +127,16 @@ def read_sample_set(
         UserError: a file is missing or invalid, or lacks a prompt or sample according to its metadata.
     """
     names = (*styles, OTHERS) if styles else ()
-    metadata, ids, rows = _read(path, lambda record: _needed(record, names, styles_by, by_syntax))
+    metadata, ids, prompts = _read(path, lambda record: _needed(record, names, styles_by, by_syntax), _Prompt.of)
 
     def column(name: str) -> list[list]:
-        return [[getattr(sample, name) for sample in row] for row in rows]
+        return [[getattr(sample, name) for sample in prompt.samples] for prompt in prompts]
 
     unparsed = [flag for row in column("unparsed") for flag in row]
     all_sql = None not in unparsed
     results = column("result")
     results_known = all_sql and not any(_UNKNOWN in row for row in results)
-    if all_sql and not (results_known or by_syntax):
+    if {*unparsed} != {None} and not (results_known or by_syntax):
         return read_sample_set(path, styles, styles_by, by_syntax=True)
     return SampleSet(
         path=path,
@@ -134,10 +149,11 @@ def read_sample_set(
         gold_failures=int(np.sum(column("gold_failure"))),
         answer=np.array([answer_classes(row) for row in column("answer")]),
         result=np.array([answer_classes(row) for row in results]) if results_known else None,
-        tokens=np.array([[len(ids) for ids in row] for row in column("response_ids")]),
-        distinct_n=np.array([distinct_n(row) for row in column("response_ids")]),
+        answered=np.array(column("answered")),
+        tokens=np.array(column("tokens")),
+        distinct_n=np.array([prompt.distinct_n for prompt in prompts]),
         unparsed=unparsed.count(True) if all_sql else None,
-        responses=[[sample.response for sample in row[:KEPT_RESPONSES] if sample.response] for row in rows],
+        responses=[[shown for shown in row[:KEPT_RESPONSES] if shown] for row in column("response")],
     )
 
 
@@ -174,32 +190,43 @@ def styles_are_announced(path: Path, styles: Sequence[str]) -> bool:
     return announces_styles([record.pred for record in first if record.pred], tuple(styles))
 
 
-def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, np.ndarray, list[list[T]]]:
-    """The metadata, [P] ascending ids, and for each prompt what `of` makes of its records, by sample number."""
+def _read(
+    path: Path, of: Callable[[SampleRecord], T], whole: Callable[[list[T]], Whole]
+) -> tuple[SampleMetadata, np.ndarray, list[Whole]]:
+    """The metadata, [P] ascending ids, and for each prompt what `whole` makes of its records, by sample number.
+
+    Args:
+        of: makes of a record what `whole` needs.
+    """
     metadata = read_metadata(path)
     n = metadata.n
     records = read_samples(path)
-    by_prompt: dict[int, dict[int, T]] = {}
+    unfinished: dict[int, dict[int, T]] = {}
+    finished: dict[int, Whole] = {}
     total = metadata.rows * n
     for record in tqdm(records, f"Reading {path.name}", total, unit="sample", delay=5, leave=False, disable=None):
-        by_prompt.setdefault(record.id, {})[record.sample] = of(record)
-    for prompt, samples in by_prompt.items():
-        if samples.keys() != set(range(n)):
-            absent = sorted(set(range(n)) - samples.keys())
-            fault = f"lacks sample {absent[0]}" if absent else f"has samples beyond 0..{n - 1}"
-            raise UserError(
-                f"{path}: id {prompt} {fault} of the {n} in its metadata; sample again (a stopped run resumes)."
-            )
-    if not by_prompt or len(by_prompt) != metadata.rows:
+        samples = unfinished.setdefault(record.id, {})
+        samples[record.sample] = of(record)
+        if len(samples) == n and samples.keys() == set(range(n)):
+            finished[record.id] = whole([samples[number] for number in range(n)])
+            del unfinished[record.id]
+    for prompt, samples in unfinished.items():
+        absent = [] if prompt in finished else sorted(set(range(n)) - samples.keys())
+        fault = f"lacks sample {absent[0]}" if absent else f"has samples beyond 0..{n - 1}"
         raise UserError(
-            f"{path} holds {len(by_prompt)} of the {metadata.rows} prompts in its metadata; sample again (a stopped "
+            f"{path}: id {prompt} {fault} of the {n} in its metadata; sample again (a stopped run resumes)."
+        )
+    if not finished or len(finished) != metadata.rows:
+        raise UserError(
+            f"{path} holds {len(finished)} of the {metadata.rows} prompts in its metadata; sample again (a stopped "
             "run resumes)."
         )
-    ids = sorted(by_prompt)
-    return metadata, np.array(ids, dtype=np.int64), [[by_prompt[id][number] for number in range(n)] for id in ids]
+    ids = sorted(finished)
+    return metadata, np.array(ids, dtype=np.int64), [finished[id] for id in ids]
 
 
-def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syntax: bool) -> _Sample:
+def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syntax: bool) -> tuple[_Sample, array]:
+    """What is kept of a record, and its response's tokens."""
     kind, correct, pred = answer_kind(record.data_source), record.acc == 1, record.pred
     sql, opening = kind == "sql", styles_by == BY_OPENING
     text = record.output if opening else pred
@@ -209,17 +236,19 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syn
 
         unparsed = correct and canonical_sql(pred or "") is None
     shown = ShownResponse(pred and pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
-    return _Sample(
+    sample = _Sample(
         correct=correct,
+        answered=pred is not None,
         style=names.index(styled(text, names[:-1], styles_by)) if names and (sql or opening) else 0,
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
         answer=answer_key(pred, record.outcome, kind) if correct or by_syntax or not sql else None,
         result=_result_of(record),
-        response_ids=array("i", record.response_ids),
+        tokens=len(record.response_ids),
         unparsed=unparsed,
         response=shown if record.sample < KEPT_RESPONSES else None,
     )
+    return sample, array("i", record.response_ids)
 
 
 def _result_of(record: SampleRecord) -> str | None:

@@ -13,12 +13,17 @@ from rl.data.training_run import newest_manifest
 # {metric: {step: value}}, steps ascending
 TrainingLog = dict[str, dict[int, float]]
 
+# verl logs it with every training step, and not with the validation before the first one.
+_OF_A_STEP = "training/global_step"
 
-def read_training_log(path: Path) -> TrainingLog:
-    """The finite numbers of a training log; if a resumed run logs a step again, the later line wins.
+
+def read_training_log(path: Path, last_step: int | None = None) -> TrainingLog:
+    """The finite numbers of a training log. A resumed run begins another file: what earlier files have from the first
+    step that it trains on is not of its model, and is left out.
 
     Args:
         path: a log, or a folder of logs whose names are in chronological order.
+        last_step: leave out later ones; None: keep all.
 
     Raises:
         UserError: there is no log, or a line is not a log line. The unfinished last line of a killed run is ignored.
@@ -30,10 +35,10 @@ def read_training_log(path: Path) -> TrainingLog:
     for part in parts:
         try:
             text = part.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"The training log {part} cannot be read ({error.strerror}): train with the file logger."
-            ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise UserError(f"The training log {part} cannot be read ({cause}): train with the file logger.") from error
+        of_part: TrainingLog = {}
         for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
             try:
                 entry = json.loads(line)
@@ -46,8 +51,24 @@ def read_training_log(path: Path) -> TrainingLog:
                 raise UserError(f"{part} line {number} has step {step!r}; train again with verl's file logger.")
             for metric, value in metrics:
                 if type(value) in (int, float) and math.isfinite(value):
-                    log.setdefault(metric, {})[step] = float(value)
+                    of_part.setdefault(metric, {})[step] = float(value)
+        log = _continued(log, of_part)
+    if last_step is not None:
+        log = _before(log, last_step + 1)
     return {metric: dict(sorted(values.items())) for metric, values in log.items()}
+
+
+def _continued(log: TrainingLog, of_part: TrainingLog) -> TrainingLog:
+    """The log of earlier files before the first step that a later one trains, and the later one."""
+    first = min((step for values in of_part.values() for step in values), default=None)
+    kept = log if first is None else _before(log, min(of_part.get(_OF_A_STEP, {first + 1})))
+    return {metric: kept.get(metric, {}) | of_part.get(metric, {}) for metric in kept | of_part}
+
+
+def _before(log: TrainingLog, step: int) -> TrainingLog:
+    """The values before a step, and the metrics that have some."""
+    kept = {metric: {at: value for at, value in values.items() if at < step} for metric, values in log.items()}
+    return {metric: values for metric, values in kept.items() if values}
 
 
 def training_files(log: Path) -> dict[str, str] | None:

@@ -206,7 +206,7 @@ def _read_report(path: Path) -> dict:
         raise UserError(f"The report {path} cannot be read ({error.strerror}).") from error
     except ValueError as error:
         raise UserError(f"The report {path} is not JSON: make it again.") from error
-    if not isinstance(report, dict) or "_labels" not in report:
+    if not isinstance(report, dict) or not {"_labels", "_tests"} <= report.keys():
         raise UserError(f"{path} is not a report.json of this version: make it again from its samples.")
     return report
 

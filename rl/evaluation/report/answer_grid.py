@@ -157,11 +157,12 @@ def _kinds(samples: SampleSet) -> np.ndarray:
     if samples.style_names:
         return np.where(samples.correct, samples.style, len(samples.style_names))
     kinds = np.where(samples.correct, 0, 2)
-    for row, answers, correct in zip(kinds, samples.answer, samples.correct, strict=True):
+    votes = samples.answer if samples.result is None else samples.result
+    for row, answers, correct in zip(kinds, votes, samples.correct, strict=True):
         wrong = answers[~correct & (answers != NO_VOTE)]
         if wrong.size:
             row[(answers == np.bincount(wrong).argmax()) & ~correct] = 1
-    kinds[~samples.correct & (samples.answer == NO_VOTE)] = 3
+    kinds[~samples.correct & ~samples.answered] = 3
     return kinds
 
 

@@ -72,6 +72,11 @@ def render_page(
             for split, samples in splits.items()
             if samples.gold_failures
         ],
+        left_out={
+            split: number
+            for split in spec.splits
+            if (number := len(comparison.samples[BASE][split].metadata.overlong_ids))
+        },
         grids={
             name: (
                 grid,
@@ -118,14 +123,16 @@ def render_page(
 def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     """Limits of the evidence, one or two sentences each: those of every report, then those of the specification."""
     spec = comparison.spec
-    prompts = comparison.samples[BASE][spec.splits[0]].prompts
+    prompts = {split: comparison.samples[BASE][split].prompts for split in spec.splits}
+    of_each = " and ".join(f"{number} ({split_name(split)})" for split, number in prompts.items())
+    counted = of_each if len({*prompts.values()}) > 1 else f"{prompts[spec.splits[0]]} prompts per split"
     compared = [claim for claim in claims if claim.p_holm is not None]
     uncertain = sum(claim.verdict == INCONCLUSIVE for claim in compared)
     texts = [
         "One training run per method: the intervals cover the choice of prompts, not the training seed. How much "
         "another seed would move the values is not measured here.",
         "Holm’s correction covers the metrics of one pair of methods on one split, not several pairs and splits.",
-        f"With {prompts} prompts per split, a difference of a few points may be chance"
+        f"With {counted}, a difference of a few points may be chance"
         + (f": {uncertain} of {len(compared)} here are inconclusive." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",
     ]

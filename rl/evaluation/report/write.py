@@ -39,7 +39,7 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     from rl.evaluation.report.answer_grid import answer_figure
     from rl.evaluation.report.headline import Headline, leading_methods
     from rl.evaluation.report.page import render_page
-    from rl.evaluation.report.pareto_figure import pareto_files
+    from rl.evaluation.report.pareto_figure import FILES, pareto_files
     from rl.evaluation.report.preview import FILE, preview_image
     from rl.evaluation.report.theme import method_looks
     from rl.evaluation.spec import BASE
@@ -54,7 +54,9 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     tests = paired_tests(comparison)
     judged = claims(comparison, tests)
     logs = {
-        name: read_training_log(method.training_log) for name, method in spec.methods.items() if method.training_log
+        name: read_training_log(method.training_log, method.last_step)
+        for name, method in spec.methods.items()
+        if method.training_log
     }
     report = comparison.summaries | {
         "_definitions": meanings,
@@ -74,6 +76,8 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         atomic_write.write_text(out / name, text)
+    for name in FILES.keys() - files.keys():  # of an earlier report with more methods
+        (out / name).unlink(missing_ok=True)
     atomic_write.write_bytes(out / FILE, preview_image(comparison, Headline(comparison, tests, looks).title()))
     return report
 

@@ -1,6 +1,5 @@
 """The checkpoint that a run continues, checked before Ray starts."""
 
-import fnmatch
 import logging
 import re
 from collections.abc import Iterator
@@ -11,44 +10,12 @@ from omegaconf import DictConfig, OmegaConf
 from rl.checks.files import files_of
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
+from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
-from rl.configuration.programs import PROGRAMS
 from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest
 from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 
 logger = logging.getLogger(__name__)
-
-# What may change when a run is resumed: our settings with may_change, and verl's settings with these names. Every other
-# setting must be what it was.
-MAY_CHANGE = (
-    *(setting.key for setting in PROGRAMS["dph_trainer"].settings if setting.may_change),
-    # Memory and speed, with the same gradient.
-    *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
-    *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
-    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
-    *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
-    # Machines. The number of ranks is compared with a checkpoint's files (_check_ranks).
-    *("*nnodes", "*n_gpus_per_node", "trainer.device", "ray_kwargs.*", "transfer_queue.*", "trainer.ray_wait_*"),
-    # How a rollout engine, also of a reward model, spends memory and time. Another engine would draw other samples.
-    *(f"*rollout.{name}" for name in ("mode", "enforce_eager", "cudagraph_*", "free_cache_engine", "load_format")),
-    *(f"*rollout.{name}" for name in ("*_parallel_size", "max_num_*", "enable_chunked_prefill", "layered_summon")),
-    *(f"*rollout.{name}" for name in ("enable_prefix_caching", "disable_log_stats", "gpu_memory_utilization")),
-    *(f"*rollout.{name}" for name in ("scheduling_policy", "multi_stage_wake_up")),
-    *(f"*rollout.{name}" for name in ("skip_tokenizer_init", "checkpoint_engine.*", "disaggregation.*", "router_*")),
-    # What is logged, validated or written.
-    *("*.checkpoint.*", "*profiler.*", "*.calculate_entropy", "*.trace.*", "*.prometheus.*"),
-    *("*.val_kwargs.*", "*.moe_load_balance_metrics_interval", "data.val_*", "data.validation_shuffle"),
-    *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "log_val_*")),
-    *(f"trainer.{name}" for name in ("*_dir", "*_freq", "*_ckpt_to_keep", "val_before_train", "val_only")),
-    *(f"trainer.{name}" for name in ("esi_redundant_time", "checkpoint_callback_class", "del_local_ckpt_after_load")),
-    # Where a run stops, and how it goes on. A schedule that spans the run's steps fixes them (_fixed_by_others).
-    *("trainer.total_epochs", "trainer.total_training_steps", "trainer.resume_mode", "trainer.resume_from_path"),
-    *("*sandbox_fusion.url", "*sandbox_fusion.max_concurrent"),
-    # Compared by content.
-    *("*model.path", "*model.tokenizer_path", "data.train_files"),
-    # Completed by verl, or copies of other settings.
-    *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
-)
 
 # Sections whose keys the user adds: a key that only one of the two runs has is a change here, and in every section that
 # is empty in the other run. Elsewhere it is a setting of another version, and ignored.
@@ -211,7 +178,7 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
             continue
         was, value = trained_with.get(key), now.get(key)
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
-        if differs and (_among(fixed, key) or not _among(MAY_CHANGE, key)):
+        if differs and (among(fixed, key) or not among(MAY_CHANGE, key)):
             yield f"{key} was {was} and is {value}"
 
 
@@ -220,7 +187,7 @@ def _added_by_user(key: str, *runs: dict) -> bool:
     *sections, _ = key.split(".")
     above = [".".join(sections[:depth]) for depth in range(1, len(sections) + 1)]
     empty = any(section in run and run[section] in (None, {}) for run in runs for section in above)
-    return empty or _among(ADDED_BY_USERS, key)
+    return empty or among(ADDED_BY_USERS, key)
 
 
 def _implied(config: DictConfig) -> dict[str, float | str]:
@@ -246,7 +213,3 @@ def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
         sizes += ["*ulysses_sequence_parallel_size"]
         fixed += tuple(f"actor_rollout_ref.actor.{size}" for size in sizes)
     return fixed
-
-
-def _among(patterns: tuple[str, ...], key: str) -> bool:
-    return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
