@@ -22,7 +22,8 @@ MAY_CHANGE = (
     *(f"*rollout.{name}" for name in ("scheduling_policy", "multi_stage_wake_up")),
     *(f"*rollout.{name}" for name in ("skip_tokenizer_init", "checkpoint_engine.*", "disaggregation.*", "router_*")),
     # What is logged, validated or written.
-    *("*.checkpoint.*", "*profiler.*", "*.calculate_entropy", "*.trace.*", "*.prometheus.*"),
+    *("*.checkpoint.save_contents", "*.checkpoint.async_save", "*profiler.*", "*.calculate_entropy"),
+    *("*.trace.*", "*.prometheus.*"),
     *("*.val_kwargs.*", "*.moe_load_balance_metrics_interval", "data.val_*", "data.validation_shuffle"),
     *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "log_val_*")),
     *(f"trainer.{name}" for name in ("*_dir", "*_freq", "*_ckpt_to_keep", "val_before_train", "val_only")),

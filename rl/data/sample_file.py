@@ -91,6 +91,8 @@ class SampleMetadata:
     chat_template: str = ""
     # What decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" in older files, and before it is asked.
     scorer: str = ""
+    # The rollout engine and its dtype, such as "vllm bfloat16"; "" in older files.
+    engine: str = ""
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting whose difference in `other` forbids mixing samples, or None.
@@ -108,7 +110,7 @@ class SampleMetadata:
         return None
 
 
-_NOT_IN_OLDER_FILES = ("chat_template", "scorer")
+_NOT_IN_OLDER_FILES = ("chat_template", "scorer", "engine")
 
 
 def metadata_path(samples: Path) -> Path:

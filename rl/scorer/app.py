@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, request_response
 
-from rl.common.outcomes import INFRA_ERROR
+from rl.common.outcomes import INFRA_ERROR, VERDICT_HEADER
 from rl.scorer.config import Settings
 from rl.scorer.examples import examples_of
 from rl.scorer.fork_server import WorkerLost
@@ -110,7 +110,9 @@ def create_app(
         body = parse(BatchRequest, await _read(request, server.max_body_bytes, server.request_seconds))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
-        return _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
+        reply = _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
+        reply.headers[VERDICT_HEADER] = verdict_sha256
+        return reply
 
     async def score_for_trainer(request: Request, model: type[OpenRlhfRequest] | type[SlimeRequest]) -> list[Score]:
         body = parse(model, await _read(request, server.max_body_bytes, server.request_seconds), 422)

@@ -79,6 +79,33 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "alpha_coeff=0.8 is read by sft_loss_mode=alpha only, and the mode is js_low_var",
         ),
         ({f"{ACTOR}sft_js_exp_weight": 3}, "sft_js_exp_weight=3 is read by sft_loss_mode=js only"),
+        (of_mode("none") | {f"{ACTOR}alpha_coeff": 0.8}, "alpha_coeff=0.8 is read by sft_loss_mode=alpha only"),
+        (
+            {f"{ACTOR}sft_importance_max": 5.0},
+            "sft_importance_max=5.0 is of rows of D_exp, and actor.sft_loss_mode=js_",
+        ),
+        (
+            of_mode("reverse_kl", store=False, reference=True) | {f"{ACTOR}sft_log_ratio_max": 5.0},
+            "sft_log_ratio_max=5.0 bounds tokens of D_pef, and actor.sft_loss_mode=reverse_kl has no term on them",
+        ),
+        (of_mode("forward") | {f"{ACTOR}sft_log_ratio_max": 5.0}, "does nothing with sft_kl_estimator=k1"),
+        (
+            of_mode("forward", estimator="topk") | {f"{ACTOR}sft_kl_estimator": "k3"},
+            "sft_kl_estimator=k3 is of sampled tokens, and actor.sft_loss_estimator=topk compares whole",
+        ),
+        ({"algorithm.pkpo_k": 4}, "pkpo_k=4 is of adv_estimator=pkpo, and this is algorithm.adv_estimator=grpo"),
+        (
+            {"reward.reward_manager.name": "rate_limited"},
+            "rate_limited turns a failure of the scorer into a reward of 0: use naive or dapo",
+        ),
+        (
+            {"custom_reward_function.path": "/my/reward.py"},
+            "custom_reward_function.path=/my/reward.py is of an older verl and would do nothing: set "
+            "reward.custom_reward_function.path.",
+        ),
+        ({"reward_model.reward_manager": "dapo"}, "would do nothing: set reward.reward_manager.name."),
+        ({"sandbox_fusion.url": "http://x"}, "would do nothing: set reward.sandbox_fusion.url."),
+        ({"trainer.use_v1": False}, "use_v1=False asks for verl's old trainer"),
         ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 is of type=cosine, and the type is constant"),
         ({f"{ETA}gain": 0.5}, "gain=0.5 is of type=target_kl, and the type is constant"),
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
@@ -261,3 +288,13 @@ def test_ray_s_cpus_are_counted_on_gpus_too(run, monkeypatch):
     # One that runs already is asked when it has been joined.
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert not list(rules.ray_cpus(config))
+
+
+@pytest.mark.parametrize(
+    ("rollout", "top_p", "top_k", "rejected"),
+    [("vllm", 0.95, -1, True), ("vllm", 1.0, 20, True), ("vllm", 1.0, -1, False), ("hf", 0.95, -1, False)],
+)
+def test_log_probs_of_a_truncated_distribution_are_not_the_old_policys(run, rollout, top_p, top_k, rejected):
+    config = run.config({"algorithm.rollout_correction.bypass_mode": True})
+    config.actor_rollout_ref.rollout.update(name=rollout, top_p=top_p, top_k=top_k)
+    assert len([*rules.bypass_mode(config)]) == rejected

@@ -33,6 +33,7 @@ METADATA = SampleMetadata(
     max_response_length=32,
     data_files={"/data/train.parquet": "cc"},
     rows=2,
+    engine="vllm bfloat16",
 )
 
 
@@ -103,6 +104,7 @@ def test_damaged_and_repeated_lines(tmp_path):
         ({"model_hash": "zz"}, "model_hash is aa there and zz now"),
         ({"tokenizer_hash": "ab" * 32}, "there and abababababab now"),  # 12 of a sha256's digits
         ({"temperature": 0.6}, "temperature is 1.0 there and 0.6 now"),
+        ({"engine": "hf bfloat16"}, "engine is vllm bfloat16 there and hf bfloat16 now"),
         ({"data_files": {"/data/train.parquet": "dd"}}, "data_files"),
     ],
 )

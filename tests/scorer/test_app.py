@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from rl.common.outcomes import VERDICT_HEADER
 from rl.scorer.config import load_settings
 from tests.scorer.conftest import RUNAWAY, SHOP, fenced, make_database, question
 
@@ -347,6 +348,8 @@ def test_it_says_what_it_serves(scorer) -> None:
     assert info["config_sha256"] == hashlib.sha256(config.read_bytes()).hexdigest()
     databases = {"database_path": next(found["database_path"] for found in info["scorers"] if found["kind"] == "sql")}
     assert info["verdict_sha256"] == load_settings(config, sql=databases).verdict_sha256
+    reply = scorer.client.post("/v1/score", json={"questions": []})
+    assert reply.json() == {"answers": []} and reply.headers[VERDICT_HEADER] == info["verdict_sha256"]
     served = {found["kind"]: found for found in info["scorers"]}
     assert served["sql"]["engine"] == "sqlite" and Path(served["sql"]["database_path"]).is_dir()
 

@@ -31,7 +31,8 @@ def save_checkpoint(run, step=STEP, ranks=1, **changes):
     folder = run.folder / f"global_step_{step}"
     for rank in range(ranks):
         (folder / "actor").mkdir(parents=True, exist_ok=True)
-        (folder / "actor" / f"model_world_size_{ranks}_rank_{rank}.pt").touch()
+        for part in ("model", "optim", "extra_state"):
+            (folder / "actor" / f"{part}_world_size_{ranks}_rank_{rank}.pt").touch()
     Manifest(config).write(folder, step=step, resources={})
     checkpoint_parts.save(folder, checkpoint_parts.parts_of(PefFeed.of(config)))
     (run.folder / "latest_checkpointed_iteration.txt").write_text(str(step))
@@ -286,6 +287,17 @@ def test_rewards_of_other_rules_are_not_continued(run, caplog):
     assert "continues with changes: the scorer's rules" in caplog.text
 
 
+def test_a_store_that_other_rules_judged_is_named(run, caplog):
+    path = run.config().data.sft_pt
+    store = Store.load(path)
+    for scorer, warned in (("", False), ("ab" * 32, True)):
+        Store(store.meta | {"scorer": scorer}, store.rows).save(path)
+        with caplog.at_level(logging.WARNING):
+            run.prepare()
+        words = f"The responses of {path} were judged by a scorer with other rules (verdict_sha256 abababababab, now "
+        assert (words in caplog.text) == warned
+
+
 def test_a_run_does_not_start_anew_among_the_checkpoints_of_another(run):
     folder = save_checkpoint(run)
     message = run.rejection({"trainer.resume_mode": "disable"})
@@ -293,6 +305,39 @@ def test_a_run_does_not_start_anew_among_the_checkpoints_of_another(run):
     # A run that ended while it wrote its first checkpoint begins again.
     (run.folder / "latest_checkpointed_iteration.txt").unlink()
     run.prepare()
+
+
+def test_a_run_does_not_go_on_from_a_checkpoint_without_weights_or_moments(run):
+    """verl would go on with the initial weights, or with new moments and learning rate, from the next step."""
+    folder = save_checkpoint(run)
+    loads = {f"{ACTOR}checkpoint.load_contents": ["model"]}
+    assert "actor.checkpoint.load_contents=['model'] lacks optimizer, and the run would go on" in run.rejection(loads)
+    for part, name in (("optim", "optimizer"), ("model", "model")):
+        [file] = (folder / "actor").glob(f"{part}_*.pt")
+        file.unlink()
+        assert f"{folder / 'actor'} was saved without {name} ({part}_*.pt), and no run can" in run.rejection()
+
+
+def test_a_run_from_another_runs_checkpoint_has_a_folder_of_its_own(run):
+    folder = save_checkpoint(run)
+    other = run.folder.with_name("other")
+    shutil.copytree(run.folder, other)
+    from_other = BY_PATH | {"trainer.resume_from_path": str(other / folder.name)}
+    message = run.rejection(from_other)
+    assert message.startswith(
+        f"This run would go on from {other / folder.name} in {run.folder}, which has {folder.name}"
+    )
+    assert message.endswith("To go on from global_step_4, set trainer.resume_mode=auto.")
+    run.prepare(BY_PATH | {"trainer.resume_from_path": str(folder)})
+    shutil.rmtree(folder)
+    run.prepare(from_other)
+
+
+def test_a_critics_schedule_that_spans_the_run_fixes_its_steps(run):
+    critic = {"algorithm.adv_estimator": "gae", "critic.optim.lr_scheduler_type": "cosine"}
+    before = OmegaConf.to_container(run.config(critic | {"trainer.total_training_steps": 60}), resolve=True)
+    now = run.config(critic | {"trainer.total_training_steps": 600})
+    assert [*resume._other_settings(now, before)] == ["trainer.total_training_steps was 60 and is 600"]
 
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):

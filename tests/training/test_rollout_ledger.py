@@ -218,10 +218,12 @@ def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode
     queue.verdicts |= {f"new{number}": (0, 0, 0, 1) for number in range(1, 9)}
     trainer.ledger = RolloutLedger(config)
     trainer.build_replay_buffer(mode)
-    for prompt in "abcde":
+    queue.unjudged = {"f"}  # its rewards of 0 are all equal, too
+    for prompt in "abcdef":
         queue.add(prompt, n=4)
     assert {key.split("_")[0] for key in trainer.sample().keys} == {"d", "new1"}
-    assert not {key.split("_")[0] for key in queue.items} & set("abce")
+    assert not {key.split("_")[0] for key in queue.items} & set("abcef")
+    assert trainer.ledger.take_counts(1)["dph/unjudged_rollouts"] == 4
     metrics = trainer.ledger.take_metrics()
     assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 3 + 2 + 3 + 1 + beyond) / 4 / (6 + beyond))
     assert metrics["dph/groups_dropped_by_cap"] == 2

@@ -31,7 +31,7 @@ class ScorerRefused(UserError):
 
 
 class ScorerMismatch(UserError):
-    """The server is not a scorer, or has another version."""
+    """The server is not a scorer, has another version, or judges by other rules than before."""
 
 
 @dataclass

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from rl.common.outcomes import VERDICT_HEADER
 from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, LONGEST_PAUSE_S, RETRIES
 from rl.scorer.client.protocol import (
     Job,
@@ -79,6 +80,7 @@ class Transport:
         self._servers, self._settings = servers, settings
         self._slots = asyncio.Semaphore(settings.max_in_flight)
         self._session: aiohttp.ClientSession | None = None
+        self._rules: tuple[str, str] | None = None  # the first server that said what decides its verdicts, and what
 
     async def close(self) -> None:
         if self._session is not None:
@@ -194,10 +196,22 @@ class Transport:
             if answer.status != 200:
                 reason = f"(HTTP {answer.status}): {sentence(text)}"
                 raise ScorerRefused(f"Scorer {server.address} rejects a request {reason}")
+            self._require_same_rules(server, answer.headers.get(VERDICT_HEADER))
             return read_answers(server.address, text, groups)
         except (ScorerRefused, ScorerMismatch):
             self._servers.succeeded(server)  # it responds
             raise
+
+    def _require_same_rules(self, server: Server, verdict_sha256: str | None) -> None:
+        """Reject a server with other rules than the first one's: one that joined later, or came back."""
+        if not verdict_sha256:
+            return
+        first, rules = self._rules = self._rules or (server.address, verdict_sha256)
+        if verdict_sha256 != rules:
+            raise ScorerMismatch(
+                f"Scorer {server.address} judges by other rules (verdict_sha256 {verdict_sha256[:12]}) than {first} "
+                f"did ({rules[:12]}): start it with the same configuration."
+            )
 
     def _hand_out(self, job: Job, score: Score | str) -> bool:
         """Resolve a job with its score, or with an error if it has no retry left; else return False."""

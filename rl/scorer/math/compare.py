@@ -59,6 +59,10 @@ _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
+# math-verify reads the last number of "1, \ldots, 9" and of "\geq 9".
+_RELATION = re.compile(r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|[lc]?dots)(?![A-Za-z])|\\&")
+# What an inequality may equal: an interval, a set, a list, words.
+_MANY = re.compile(r"[,;(\[]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup|text)")
 _SMALL, _DIGITS = 1e-4, 1e-6
 # The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
@@ -102,6 +106,8 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     if any(_FLAT_SET.fullmatch(one) and _FLAT_PAIR.fullmatch(other) for one, other in ((gold, pred), (pred, gold))):
         return None
+    if any(_RELATION.search(one) and _is_one_value(other) for one, other in ((gold, pred), (pred, gold))):
+        return None
     if (percents := _without_percent(gold, pred)) is not None:
         return percents
     (number, unit), (of_pred, other) = split_unit(gold), split_unit(pred)
@@ -113,6 +119,10 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     ratio = other.size / unit.size
     return number, rf"({of_pred}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+
+
+def _is_one_value(answer: str) -> bool:
+    return not (_RELATION.search(answer) or _MANY.search(answer))
 
 
 def _as_power_of_ten(answer: str, other: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from rl.common.errors import UserError
+from rl.common.outcomes import VERDICT_HEADER
 from rl.scorer.client import scorer_client as client_module
 from rl.scorer.client.protocol import ScorerBusy, ScorerMismatch, ScorerRefused, ScorerUnavailable
 from rl.scorer.client.scorer_client import BATCH_RESPONSES
@@ -174,6 +175,34 @@ def test_an_answer_outside_the_protocol_is_refused_at_once(fake, ask, wrong):
     results, server = ask(lambda request, body: WRONG[wrong](fake, body), texts="ab")
     assert all(isinstance(result, ScorerMismatch) and server.address in str(result) for result in results)
     assert len(server.requests) == 1
+
+
+def test_a_server_with_other_rules_than_the_first_one_is_refused(fake, client_of, tmp_path, monkeypatch):
+    """One that is started while the client runs, in a directory of addresses."""
+    monkeypatch.setattr("rl.scorer.client.servers.REREAD_S", 0.0)
+
+    def judging_by(rules):
+        def answer(request, body):
+            reply = fake.right(request, body)
+            reply.headers.update({VERDICT_HEADER: rules} if rules else {})
+            return reply
+
+        return answer
+
+    async def scenario():
+        first, other, older = (fake(judging_by(rules)) for rules in ("a" * 64, "b" * 64, ""))
+        async with first, other, older, client_of(str(tmp_path)) as client:
+            for server in (first, older, first):
+                (tmp_path / "server").write_text(server.address)
+                assert (await client.score("a", fake.QUESTION)).acc == 1
+            (tmp_path / "server").write_text(other.address)
+            with pytest.raises(ScorerMismatch) as refused:
+                await client.score("a", fake.QUESTION)
+            return str(refused.value), first.address, other.address
+
+    said, first, other = asyncio.run(scenario())
+    rules = f"(verdict_sha256 {'b' * 12}) than {first} did ({'a' * 12})"
+    assert said.startswith(f"Scorer {other} judges by other rules {rules}")
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,9 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 5  ==  5\text{ m}/\text{s}  ==  5\text{ N}\cdot\text{m}  !=  5\text{ m}/6\text{ s}
 \frac{1}{2}mg  ==  \frac{mg}{2}  !=  \frac{1}{2}  ;;  2m/h  ==  \frac{2m}{h}  !=  2  ;;  3mg  !=  3
 5cm  ==  50mm  ==  5
+# Relations and lists whose last number math-verify would read
+113  !=  \neq 113  !=  > 113  !=  \ge 113  !=  \leq 113  !=  1, 2, \ldots, 113  !=  112 \& 113  !=  x > 113  ==  x = 113
+x \geq 5  ==  [5, \infty)  !=  5  ;;  x < 3  ==  (-\infty, 3)  !=  3  ;;  1, 2, \ldots, 9  ==  1, 2, \ldots, 9
 # Numbers in a row
 12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
 24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34

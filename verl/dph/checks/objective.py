@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration.divergences import DIVERGENCES
-from rl.configuration.training import Eta, Rehearsal
+from rl.configuration.training import Baselines, Eta, Rehearsal
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
 from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
@@ -65,6 +65,7 @@ def divergence(config: DictConfig) -> Iterator[str]:
     """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
     actor, data = config.actor_rollout_ref.actor, config.data
     if actor.sft_loss_mode == "none":
+        yield from _of_another_mode(actor)
         if actor.policy_loss_coeff != 1:
             yield (
                 f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
@@ -102,9 +103,29 @@ def divergence(config: DictConfig) -> Iterator[str]:
         )
     yield from _of_another_mode(actor)
     yield from _baseline(actor, mode, on_pef)
+    if not on_exp:
+        for name in ("sft_importance_max", "sft_policy_log_ratio_max"):
+            if actor[name] != getattr(Rehearsal, name):
+                yield f"actor.{name}={actor[name]} is of rows of D_exp, and {mode} has no term on them: leave it out."
+    bound = actor.sft_log_ratio_max not in (None, DPHActorConfig.sft_log_ratio_max)
+    if bound and not on_pef:
+        yield (
+            f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds tokens of D_pef, and {mode} has no term on "
+            "them: leave it out (actor.sft_policy_log_ratio_max is of D_exp)."
+        )
     if actor.sft_loss_estimator != "topk":
+        if bound and (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1"):
+            yield (
+                f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} does nothing with sft_kl_estimator=k1, which is "
+                "linear everywhere: leave it out, or use k3."
+            )
         return
-    if actor.sft_log_ratio_max not in (None, DPHActorConfig.sft_log_ratio_max):
+    if actor.sft_kl_estimator != Rehearsal.sft_kl_estimator:
+        yield (
+            f"actor.sft_kl_estimator={actor.sft_kl_estimator} is of sampled tokens, and "
+            "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
+        )
+    if bound:
         yield (
             f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds sampled tokens, and "
             "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
@@ -152,6 +173,8 @@ def advantages(config: DictConfig) -> Iterator[str]:
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
     estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
     yield from _success_cap(config)
+    if algorithm.adv_estimator != PKPO and algorithm.pkpo_k != Baselines.pkpo_k:
+        yield f"algorithm.pkpo_k={algorithm.pkpo_k} is of adv_estimator=pkpo, and this is {estimator}: leave it out."
     if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
     if algorithm.adv_estimator == GRPO_PASSK and n < 2:

@@ -12,6 +12,7 @@ from verl.utils.tracking import Tracking
 from rl.checks.files import check_set
 from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
+from rl.configuration.nesting import flat
 from verl.dph.checks import model, objective
 from verl.dph.config import attention
 from verl.dph.sampling.rollout_engine import check_platform
@@ -52,6 +53,39 @@ def registered(config: DictConfig) -> Iterator[str]:
         chosen = [value] if isinstance(value, str) else value
         if unknown := [name for name in chosen if name not in names]:
             yield f"{key}={unknown[0]!r} is unknown: use one of {', '.join(names)}."
+
+
+def of_older_verl(config: DictConfig) -> Iterator[str]:
+    """Settings that verl 0.9.1 still has, and that its trainer of version 1 does not read (trainer/main_ppo.py)."""
+    for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
+        for key, value in flat(OmegaConf.to_container(config.get(section) or {}, resolve=True)):
+            if value is not None:
+                wanted = key.replace("reward_manager", "reward_manager.name")
+                wanted = f"{section}.{wanted}" if section != "reward_model" or "manager" not in key else wanted
+                yield f"{section}.{key}={value} is of an older verl and would do nothing: set reward.{wanted}."
+    if not config.trainer.get("use_v1", True):
+        yield "trainer.use_v1=False asks for verl's old trainer, which has no D_pef: leave it out."
+
+
+def reward_manager(config: DictConfig) -> Iterator[str]:
+    """verl's rate_limited gives a response whose reward function failed a reward of 0 (reward_manager/limited.py)."""
+    if config.reward.reward_manager.name == "rate_limited":
+        yield (
+            "reward.reward_manager.name=rate_limited turns a failure of the scorer into a reward of 0: use naive or "
+            "dapo; the client of the scorer limits its requests itself."
+        )
+
+
+def bypass_mode(config: DictConfig) -> Iterator[str]:
+    """An engine's log-probs are of what top-p and top-k leave (rollout.logprobs_mode), those of hf are not."""
+    rollout = config.actor_rollout_ref.rollout
+    truncated = rollout.top_p < 1 or rollout.top_k > 0
+    if config.algorithm.rollout_correction.bypass_mode and rollout.name != "hf" and truncated:
+        yield (
+            "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
+            f"with rollout.top_p={rollout.top_p} and top_k={rollout.top_k} {rollout.name}'s are of another "
+            "distribution: set top_p=1 (TOP_P in the scripts) and top_k=-1, or bypass_mode=False."
+        )
 
 
 def trainer_mode(config: DictConfig) -> Iterator[str]:
@@ -163,6 +197,9 @@ def _too_few_cpus(config: DictConfig, found: float) -> str | None:
 # The order matters: a rule may rely on the ones before it.
 RULES = (
     registered,
+    of_older_verl,
+    reward_manager,
+    bypass_mode,
     trainer_mode,
     ray_cpus,
     model.models,

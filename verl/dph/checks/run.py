@@ -165,6 +165,8 @@ def checkpoint(subject: Subject) -> Finding:
         if subject.config.trainer.resume_mode == "disable" and not subject.writes_store:
             resume.check_unused(subject.folder)
         return ok("starts at step 0")
+    if resumed.parent.resolve() != subject.folder.resolve():
+        resume.check_unused(subject.folder, resumed)
     record = RunRecord.load(subject.folder)
     if record.is_finished(subject.config, step_of(resumed) or 0):
         subject.finished = f"{FINISHED}\n{record.summary(subject.config)}"
@@ -215,6 +217,8 @@ def answers(subject: Subject) -> Finding:
     if subject.program == MAIN:
         if subject.resumed is not None:
             resume.check_verdict(config, subject.resumed, verdict)
+        if rehearses(config):
+            store.warn_of_other_rules(config, verdict)
         with open_dict(config):  # a checkpoint's manifest has all settings
             OmegaConf.update(config, resume.VERDICT, verdict)
     databases = len({row.question["db_id"] for row in subject.rows if "db_id" in row.question})

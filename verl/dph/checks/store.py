@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 
 from rl.checks.files import files_of
 from rl.common.errors import UserError
+from rl.common.fingerprint import short
 from rl.data.training_run import read_manifest
 from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
@@ -43,6 +44,24 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
     before = ((read_manifest(resumed) or {}).get("store") or {}).get("top_k", store.top_k)
     if before != store.top_k:
         resume.reject(config, resumed, [f"data.sft_top_k of {config.data.sft_pt} was {before} and is {store.top_k}"])
+
+
+def warn_of_other_rules(config: DictConfig, verdict: str) -> None:
+    """Warn of a store whose responses a scorer with other rules than the run's called correct.
+
+    Args:
+        verdict: what decides the verdicts of the run's scorer; "" if no server says it.
+    """
+    path = os.path.expanduser(config.data.sft_pt)
+    before = Store.load(path).meta.get("scorer")  # older stores, and those of given responses, do not say it
+    if before and verdict and before != verdict:
+        logger.warning(
+            "The responses of %s were judged by a scorer with other rules (verdict_sha256 %s, now %s): if the rules "
+            "differ in what is correct, sample again.",
+            path,
+            short(before),
+            short(verdict),
+        )
 
 
 def _check_prompts(store: Store, path: str, data: DictConfig) -> None:

@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
-from rl.data.sample_file import read_samples
+from rl.data.sample_file import read_metadata, read_samples
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.ref_logprobs import fill_in_parts, reference_of
 from verl.dph.pef.row_sources import check_source, given_rows, source_of
@@ -128,7 +128,7 @@ def _sampled(trainer, correct: Path, samples: Path) -> Store:
             f"None of the {len(prompts)} prompts of {correct} was solved again: lower the threshold of the split, or "
             "check the scorer."
         )
-    return Store({"prompts": len(prompts), "kept": len(rows)}, rows)
+    return Store({"prompts": len(prompts), "kept": len(rows), "scorer": read_metadata(samples).scorer}, rows)
 
 
 def finished_store(path: Path, correct: Path, source: dict) -> Store | None:

@@ -152,7 +152,8 @@ def _presampled(config: DictConfig) -> Store:
             )
         token_ids, samples = _int32(prompt.token_ids), correct[prompt.id]
         rows += [Row(prompt.id, token_ids, samples[number], None) for number in sorted(samples)[: _limit(config.data)]]
-    return Store({"prompts": len(prompts), "kept": len(solved), "dropped_truncated": truncated}, rows)
+    counts = {"prompts": len(prompts), "kept": len(solved), "dropped_truncated": truncated}
+    return Store(counts | {"scorer": metadata.scorer}, rows)
 
 
 def _foreign(config: DictConfig) -> Store:
@@ -238,4 +239,4 @@ def _words(source: dict) -> str:
 
 
 def _counts(meta: Mapping) -> str:
-    return ", ".join(f"{name}={value}" for name, value in meta.items())
+    return ", ".join(f"{name}={value}" for name, value in meta.items() if isinstance(value, int))

@@ -16,6 +16,7 @@ from verl.utils import hf_tokenizer
 from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
@@ -91,7 +92,7 @@ def prepare(
         UserError: a file, row, model or setting cannot work, or a prompt is too long and data.filter_overlong_prompts
             does not leave it out.
     """
-    model = config.actor_rollout_ref.model
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
     hashes = model_hash(model.path), tokenizer_hash(model.tokenizer_path or model.path)
     tokenizer, prompts = tokenized_prompts(config, files)
     metadata = SampleMetadata(
@@ -108,6 +109,7 @@ def prepare(
         rows=len(prompts),
         overlong_ids=list(prompts.overlong),
         chat_template=chat_template(config),
+        engine=f"{rollout.name} {PrecisionType.to_dtype(rollout.dtype)}".replace("torch.", ""),
     )
     return SamplingJob(
         prompts=prompts,
@@ -117,7 +119,7 @@ def prepare(
         metadata=metadata,
         output=output,
         scorer_settings=scorer_settings(config),
-        max_in_flight=max_in_flight or 2 * config.actor_rollout_ref.rollout.max_num_seqs * replica_count(config),
+        max_in_flight=max_in_flight or 2 * rollout.max_num_seqs * replica_count(config),
         responses=responses,
     )
 

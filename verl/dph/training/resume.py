@@ -32,6 +32,9 @@ DROPPED = {"data.sft_refresh": 0}
 
 _SHOWN = 8  # changes in one message
 
+# The parts of a checkpoint that a run goes on with, and their files (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
+_PARTS = {"model": "model_*.pt", "optimizer": "optim_*.pt", "extra": "extra_state_*.pt"}
+
 # The key, among the settings of a checkpoint's manifest, of what decides the scorer's verdicts.
 VERDICT = "trainer.scorer_verdict_sha256"
 
@@ -72,6 +75,7 @@ def check(config: DictConfig, folder: Path) -> None:
         UserError: naming both values of what differs.
     """
     _check_ranks(config, folder)
+    _check_parts(config, folder)
     manifest = read_manifest(folder)
     if manifest is None:
         logger.warning(
@@ -99,16 +103,21 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
         reject(config, folder, [f"the scorer's rules (verdict_sha256) were {short(before)} and are {short(found)}"])
 
 
-def check_unused(folder: Path) -> None:
+def check_unused(folder: Path, resumed: Path | None = None) -> None:
     """Reject a folder with checkpoints for another run: reports and evaluations would mix the two.
+
+    Args:
+        resumed: the checkpoint, in another folder, from which the run starts.
 
     Raises:
         UserError: naming a checkpoint.
     """
     if found := sorted(path.name for path in folder.glob("global_step_*")):
+        starts = f"go on from {resumed}" if resumed else "start anew"
         raise UserError(
-            f"This run would start anew in {folder}, which has {found[-1]} of another run: delete or move the folder, "
-            "or give this run another name (NAME in the scripts, trainer.default_local_dir)."
+            f"This run would {starts} in {folder}, which has {found[-1]} of another run: delete or move the folder, or "
+            "give this run another name (NAME in the scripts, trainer.default_local_dir)."
+            + (f" To go on from {found[-1]}, set trainer.resume_mode=auto." if resumed else "")
         )
 
 
@@ -145,6 +154,24 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
             f"(trainer.nnodes x trainer.n_gpus_per_node): use {written} (GPUS_PER_NODE in the scripts), or start "
             "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
         )
+
+
+def _check_parts(config: DictConfig, folder: Path) -> None:
+    """Without a part verl goes on with the initial weights, or with new moments, learning rate and random numbers."""
+    roles = {"actor": config.actor_rollout_ref.actor, "critic": config.critic}
+    for role, settings in roles.items():
+        for part, files in _PARTS.items() if (folder / role).is_dir() else ():
+            if part not in settings.checkpoint.load_contents:
+                raise UserError(
+                    f"{role}.checkpoint.load_contents={list(settings.checkpoint.load_contents)} lacks {part}, and the "
+                    f"run would go on from {folder} without it: load model, optimizer and extra."
+                )
+            if not any((folder / role).glob(files)):
+                raise UserError(
+                    f"{folder / role} was saved without {part} ({files}), and no run can go on from it: save model, "
+                    f"optimizer and extra ({role}.checkpoint.save_contents), and give this run another name (NAME in "
+                    "the scripts, trainer.default_local_dir). It can still be evaluated if it has hf_model."
+                )
 
 
 def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
@@ -206,6 +233,9 @@ def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
     actor = config.actor_rollout_ref.actor
     fixed: tuple[str, ...] = ()
     spans = actor.optim.lr_scheduler_type != "constant" or actor.optim.lr_warmup_steps_ratio > 0
+    if config.algorithm.adv_estimator == "gae":
+        critic = config.critic.optim
+        spans |= critic.lr_scheduler_type != "constant" or critic.lr_warmup_steps_ratio > 0
     if spans or actor.sft_loss_control.type in SPAN_THE_RUN:
         fixed += ("trainer.total_epochs", "trainer.total_training_steps")
     if actor.policy_loss.loss_mode in CHOOSE_IN_MICRO_BATCHES:

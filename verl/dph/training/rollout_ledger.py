@@ -179,7 +179,7 @@ class RolloutLedger:
         if reasons[2]:
             there, n = _samples_there(buffer.partitions[partition_id]), self.config.actor_rollout_ref.rollout.n
             self.count_failed(sum(n - there[prompt] for prompt in reasons[2]), global_steps)
-        self._dropped += _rows_of(buffer, partition_id, reasons[1])
+        self._drop(_rows_of(buffer, partition_id, reasons[1]))
         self._dropped_by_cap += sum(self._capped.get(prompt, False) for prompt in reasons[1])
         self._evicts = True
         try:
@@ -193,8 +193,14 @@ class RolloutLedger:
         Without them Pass@k would count every decided group that was drawn and only a part of the others.
         """
         if partition_id == "train" and not self._evicts:
-            self._dropped += _rows_of(buffer, partition_id, prompts)
+            self._drop(_rows_of(buffer, partition_id, prompts))
         clear(partition_id, prompts)
+
+    def _drop(self, rows: list[Scored]) -> None:
+        """Keep the verdicts of dropped groups, and count those without one, whose rewards of 0 are equal."""
+        judged = [row for row in rows if not row.info.get("gold_error")]
+        self._dropped += judged
+        self._unjudged += len(rows) - len(judged)
 
     # ------------------------------------------------------------------------------------------------ a step's rows
 
@@ -282,9 +288,8 @@ class RolloutLedger:
     def take_metrics(self) -> dict[str, float]:
         """Rewards, scoring effort and diversity of a step that has ended, and what the cap dropped."""
         rows = sorted(self._scored, key=lambda row: _place(row.key))
-        dropped = [row for row in self._dropped if not row.info.get("gold_error")]
         n = self.config.actor_rollout_ref.rollout.n
-        metrics = rollout_metrics(_responses(rows), n, _responses(dropped))
+        metrics = rollout_metrics(_responses(rows), n, _responses(self._dropped))
         if self._drops_capped:
             metrics["dph/groups_dropped_by_cap"] = self._dropped_by_cap
         metrics |= reward_metrics(self._reward_infos)

@@ -19,19 +19,26 @@ from rl.common.fingerprint import file_sha256
 from rl.common.shortest_names import shortest_names
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
+from verl.dph.sampling.job import chat_template
 from verl.dph.training.keep_probe import KEEP_RATE, NEWLY_SOLVED
+from verl.dph.training.resume import VERDICT
 
+PROBE_FILES = ("solved_files", "unsolved_files")
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
 _MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
 
 
 def validation_source(config: DictConfig) -> str:
-    """sha256 of what trainer.best_metric depends on beside the policy: validation's files, its sampling, the probe."""
+    """sha256 of what trainer.best_metric depends on beside the policy: validation's files, prompts and sampling, the
+    scorer's rules, the probe."""
     files = [file_sha256(path) for path in files_of(config.data.val_files)]
     samples = OmegaConf.to_container(config.actor_rollout_ref.rollout.val_kwargs)
     of_probe = str(config.trainer.best_metric) in (KEEP_RATE, NEWLY_SOLVED)
-    probe = OmegaConf.to_container(config.trainer.keep_probe, resolve=True) if of_probe else None
-    parts = [sorted(files), config.data.val_max_samples, samples, probe]
+    probe = OmegaConf.to_container(config.trainer.keep_probe, resolve=True) if of_probe else {}
+    for key in PROBE_FILES if probe else ():
+        probe[key] = sorted(file_sha256(path) for path in files_of(probe[key]))
+    judged = chat_template(config), config.data.max_response_length, OmegaConf.select(config, VERDICT)
+    parts = [sorted(files), config.data.val_max_samples, samples, probe, judged]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
