@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from rl.demo.methods import METHODS
+from rl.demo.study import SEEDS as SEEDS_OF_THE_STUDY
 from rl.demo.study import parser
 from tests.docs.conftest import site_module
 
@@ -76,8 +77,8 @@ def test_what_is_said_of_the_other_methods_is_recorded():
 def test_the_page_has_what_follows_from_the_seeds():
     assert study_page.section(SEEDS) in PAGE
     assert SEEDS["seeds"] == list(range(1, RUN + 1)) and len(SEEDS["methods"]) == 18
-    assert f"Seeds 1 to {RUN} of ten have run" in PAGE
-    assert f"first {study_page.WORDS[RUN]} of ten seeds" in " ".join(README.split())
+    assert f"All {study_page.WORDS[RUN]} seeds have run" in PAGE and RUN == len(SEEDS_OF_THE_STUDY)
+    assert f"These are means of {study_page.WORDS[RUN]} seeds" in " ".join(README.split())
     assert SEEDS["sampling"]["top_p"] == 1
     # Further seeds are joined with these only if their methods are the same.
     trained = {name: METHODS[name] for name in SEEDS["labels"] if name in METHODS}
@@ -129,12 +130,12 @@ def test_what_the_pages_say_of_the_first_seeds_holds_in_their_runs():
     above = [name for name in found if all(min(above_base(name, column)) > 0 for column in study_page.ABOVE_IN)]
     assert above == ["dph_f_solved_cap"]
     assert "no other row of the study is above the base in all four in every seed" in text
-    assert sum(difference > 0 for difference in above_base("dph_f_solved_cap", "Pass@32")) == 8
+    assert sum(difference > 0 for difference in above_base("dph_f_solved_cap", "Pass@32")) == 9
     for column in ("Pass@1", "Pass@8"):
         assert all(min(above_base(name, column)) > 0 for name in ("grpo_cap", "grpo_cap_180"))
-    assert 0.035 < found["grpo"]["Pass@1"] - capped["Pass@1"] < 0.045
+    assert 0.025 < found["grpo"]["Pass@1"] - capped["Pass@1"] < 0.035
     assert 0.125 < capped["Pass@8"] - found["grpo"]["Pass@8"] < 0.135
-    assert 0.055 < capped["Pass@8"] - base["Pass@8"] < 0.065
+    assert 0.065 < capped["Pass@8"] - base["Pass@8"] < 0.075
     without = {"grpo_cap": "grpo", "grpo_cap_180": "grpo_180", "dph_js_cap": "dph_js", "dph_js_cap_180": "dph_js_180"}
     for name, other in {**without, "dph_f_solved_cap": "dph_f_solved"}.items():
         assert 0.045 < found[other]["Pass@1"] - found[name]["Pass@1"] < 0.105
