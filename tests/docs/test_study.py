@@ -77,7 +77,7 @@ def test_what_is_said_of_the_other_methods_is_recorded():
 def test_the_page_has_what_follows_from_the_seeds():
     assert study_page.section(SEEDS) in PAGE
     assert SEEDS["seeds"] == list(range(1, RUN + 1)) and len(SEEDS["methods"]) == 18
-    assert f"All {study_page.WORDS[RUN]} seeds have run" in PAGE and RUN == len(SEEDS_OF_THE_STUDY)
+    assert f"All {study_page.WORDS[RUN]} seeds have run" in PAGE and len(SEEDS_OF_THE_STUDY) == RUN
     assert f"These are means of {study_page.WORDS[RUN]} seeds" in " ".join(README.split())
     assert SEEDS["sampling"]["top_p"] == 1
     # Further seeds are joined with these only if their methods are the same.
