@@ -209,7 +209,7 @@ def test_the_picture_shows_the_methods_values():
 
     content = SEEDS
     found = trade_offs_over_seeds(content)
-    for name, drawing in pareto_files(found, content["leading"]).items():
+    for name, drawing in pareto_files(found, study_page.LEADING).items():
         assert (FOLDER / name).read_text() == drawing
     assert len(found) == 2
     roles = {name: METHODS[name].role for name in content["methods"] if name in METHODS}

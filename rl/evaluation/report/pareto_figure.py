@@ -27,7 +27,8 @@ REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], M
 BETTER = MUTED
 LARGE, SMALL = 6.5, 4.5  # radii of marks
 MOST_TICKS = 6
-# With this many methods or more, one is not drawn but named if an axis needs at most the share FAR without it.
+# With this many methods or more, one is not drawn but named if an axis needs at most the share FAR without it, and seeds
+# have no area around them.
 MANY_METHODS, FAR = 8, 0.65
 GAP = 14  # between a panel's parts and between entries of the key
 
@@ -158,7 +159,8 @@ class Panel:
             area = f"M{low[0]} {y}H{high[0]}M{x} {low[1]}V{high[1]}"
         else:
             around = sorted(dots, key=lambda dot: math.atan2(dot[1] - y, dot[0] - x))
-            area = _path(around) + "z" if around else ""
+            few = len(self.trade_off.points) < MANY_METHODS  # the areas of many lie over each other
+            area = _path(around) + "z" if around and few else ""
         words = _words(point.label, point.mean, self.trade_off.k)
         colour = self.looks[name].colour if self.looks else _colour(point)
         return DrawnMark(words, colour, shape, area, dots, point.role is not None, name in self.leading)
