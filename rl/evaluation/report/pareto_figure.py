@@ -27,8 +27,8 @@ REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], M
 BETTER = MUTED
 LARGE, SMALL = 6.5, 4.5  # radii of marks
 MOST_TICKS = 6
-# With this many methods or more, one is not drawn but named if an axis needs at most the share FAR without it, and seeds
-# have no area around them.
+# With this many methods or more, seeds have no area around them, and a method is named instead of drawn if an axis
+# needs at most the share FAR without it.
 MANY_METHODS, FAR = 8, 0.65
 GAP = 14  # between a panel's parts and between entries of the key
 
