@@ -1,4 +1,4 @@
-"""The settings that may change when a run is resumed. Runs that agree in all others were trained in the same way."""
+"""The settings that may change when a run is resumed (verl/dph/training/resume.py compares the others)."""
 
 import fnmatch
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MAY_CHANGE = (
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
     *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
-    # Machines. The number of ranks is compared with a checkpoint's files (_check_ranks).
+    # Machines. The number of ranks is compared with a checkpoint's files.
     *("*nnodes", "*n_gpus_per_node", "trainer.device", "ray_kwargs.*", "transfer_queue.*", "trainer.ray_wait_*"),
     # How a rollout engine, also of a reward model, spends memory and time. Another engine would draw other samples.
     *(f"*rollout.{name}" for name in ("mode", "enforce_eager", "cudagraph_*", "free_cache_engine", "load_format")),
@@ -22,13 +22,12 @@ MAY_CHANGE = (
     *(f"*rollout.{name}" for name in ("scheduling_policy", "multi_stage_wake_up")),
     *(f"*rollout.{name}" for name in ("skip_tokenizer_init", "checkpoint_engine.*", "disaggregation.*", "router_*")),
     # What is logged, validated or written.
-    *("*.checkpoint.save_contents", "*.checkpoint.async_save", "*profiler.*", "*.calculate_entropy"),
-    *("*.trace.*", "*.prometheus.*"),
+    *("*.checkpoint.*", "*profiler.*", "*.calculate_entropy", "*.trace.*", "*.prometheus.*"),
     *("*.val_kwargs.*", "*.moe_load_balance_metrics_interval", "data.val_*", "data.validation_shuffle"),
     *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "log_val_*")),
     *(f"trainer.{name}" for name in ("*_dir", "*_freq", "*_ckpt_to_keep", "val_before_train", "val_only")),
     *(f"trainer.{name}" for name in ("esi_redundant_time", "checkpoint_callback_class", "del_local_ckpt_after_load")),
-    # Where a run stops, and how it goes on. A schedule that spans the run's steps fixes them (_fixed_by_others).
+    # Where a run stops, and how it goes on. A schedule that spans the run's steps fixes them.
     *("trainer.total_epochs", "trainer.total_training_steps", "trainer.resume_mode", "trainer.resume_from_path"),
     *("*sandbox_fusion.url", "*sandbox_fusion.max_concurrent"),
     # Compared by content.

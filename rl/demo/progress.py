@@ -70,10 +70,10 @@ class Progress:
             if bar is not None:
                 bar.close()
 
-    def start(self, stage: "Stage", how: str = "starts") -> None:
-        """A stage starts, continues, or starts again for a reason, which is said in any case."""
-        if self._whole is None or "(" in how:
-            self._say(stage, how)
+    def start(self, stage: "Stage", how: str = "starts", reason: str = "") -> None:
+        """A stage starts or continues; or it starts again for a reason, which is said on a terminal too."""
+        if self._whole is None or reason:
+            self._say(stage, f"starts again ({reason})" if reason else how)
         bar = _bar(f"{self._numbers[stage.name]} {stage.title}") if self._whole is not None else None
         self._running[stage.name] = StageProgress(stage), bar
 

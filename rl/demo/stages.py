@@ -182,7 +182,10 @@ class Pipeline:
         if not self._mark_path(stage).is_file():
             return ""
         before, now = json.loads(self._mark_path(stage).read_text()), self._identity(stage)
-        return ", ".join(words for name, words in _CHANGED.items() if before.get(name) != now[name])
+        found = [words for name, words in _CHANGED.items() if before.get(name) != now[name]]
+        if not found and "seconds" in before:
+            found = ["an output is missing" if self._mark(stage) else _CHANGED["needs"]]
+        return ", ".join(found)
 
     def _read(self, stage: Stage) -> dict[str, str]:
         """What the outputs that a stage reads are named, by the stage that made them."""
@@ -214,8 +217,7 @@ class Pipeline:
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             self._write_mark(stage)
-        how = f"starts again ({changed})" if changed else "starts"
-        progress.start(stage, "continues" if unfinished is not None else how)
+        progress.start(stage, "continues" if unfinished is not None else "starts", reason=changed)
         with open(self.log(stage), "wb") as log:
             # A session of its own: Ctrl-C reaches the program only through end_process_tree.
             process = subprocess.Popen(

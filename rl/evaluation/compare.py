@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rl.common.errors import UserError
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
-from rl.data.training_run import newest_manifest
+from rl.data.training_run import newest_checkpoint, newest_manifest, step_of
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
@@ -132,22 +132,32 @@ def _require_one_method(method: str, manifests: Mapping[Path, Mapping[str, Any]]
     """Raise UserError if runs differ in more than seeds, data and what a resumed run may change.
 
     Args:
-        manifests: by run, of the newest checkpoint; empty if there is none, and then nothing is compared.
+        manifests: by run, empty if it has none, and then nothing is compared.
     """
     known = {run: manifest for run, manifest in manifests.items() if manifest}
     if not known:
         return
     first, *others = known
     for run in others:
-        one, other = (
-            dict(flat(known[of]["settings"])) | {"the last step": known[of].get("step")} for of in (first, run)
-        )
-        names = (key for key in one.keys() & other.keys() if not ("seed" in key or among(MAY_CHANGE, key)))
-        if differ := [f"{key} {one[key]} and {other[key]}" for key in sorted(names) if one[key] != other[key]]:
+        one, other = (_decisive(of, known[of]) for of in (first, run))
+        unlike = [key for key in sorted(one.keys() & other.keys()) if one[key] != other[key]]
+        if differ := [f"{key} {one[key]} and {other[key]}" for key in unlike if "" not in (one[key], other[key])]:
             raise UserError(
                 f"--seeds {method}: {first} and {run} were trained differently ({', '.join(differ[:8])}): a method's "
-                "runs differ in their seeds alone."
+                "runs differ in seeds and data alone."
             )
+
+
+def _decisive(run: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What runs of one method have in common, where the manifest says it; "" for what it does not say."""
+    of_method = {
+        key: value or ""  # an empty section counts as null
+        for key, value in flat(manifest["settings"])
+        if not ("seed" in key or key.endswith(".path") or among(MAY_CHANGE, key))
+    }
+    newest = newest_checkpoint(run)
+    model = str(manifest["model"].get("model_hash", ""))[:12]
+    return of_method | {"the model": model, "the last step": (newest and step_of(newest)) or ""}
 
 
 def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict[str, str]]":

@@ -100,11 +100,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (
             {"custom_reward_function.path": "/my/reward.py"},
-            "custom_reward_function.path=/my/reward.py is of an older verl and would do nothing: set "
-            "reward.custom_reward_function.path.",
+            "custom_reward_function.path=/my/reward.py is of an older verl and would do nothing: it belongs",
         ),
-        ({"reward_model.reward_manager": "dapo"}, "would do nothing: set reward.reward_manager.name."),
-        ({"sandbox_fusion.url": "http://x"}, "would do nothing: set reward.sandbox_fusion.url."),
+        ({"reward_model.model.path": "/a"}, "reward_model.model.path=/a is of an older verl and would do nothing"),
+        (of_mode("none") | {f"{ACTOR}sft_importance_max": 9.0}, "sft_importance_max=9.0 is of a divergence, and"),
         ({"trainer.use_v1": False}, "use_v1=False asks for verl's old trainer"),
         ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 is of type=cosine, and the type is constant"),
         ({f"{ETA}gain": 0.5}, "gain=0.5 is of type=target_kl, and the type is constant"),

@@ -49,7 +49,7 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
     assert runs(tmp_path, "a") == 1 and "A  starts again (another command)" in capsys.readouterr().err
     (tmp_path / "a.txt").unlink()
     Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])
-    assert runs(tmp_path, "a") == 1
+    assert runs(tmp_path, "a") == 1 and "A  starts again (an output is missing)" in capsys.readouterr().err
 
 
 def test_stages_run_side_by_side_as_soon_as_their_needs_are_done(tmp_path):

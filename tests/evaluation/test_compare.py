@@ -147,8 +147,9 @@ def trained_with(seed: int, run: Path, step: int = 2, **settings) -> None:
     checkpoint = run / "global_step_2"
     checkpoint.mkdir(parents=True, exist_ok=True)
     settings = {"data": {"seed": seed}, "trainer": {"experiment_name": run.name}} | settings
-    manifest = {"format": MANIFEST_FORMAT, "model": {}, "data": {}, "settings": settings, "step": step}
+    manifest = {"format": MANIFEST_FORMAT, "model": {}, "data": {}, "settings": settings}
     (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+    (run / "latest_checkpointed_iteration.txt").write_text(str(step))
 
 
 @pytest.mark.parametrize(
@@ -170,8 +171,10 @@ def test_runs_whose_seeds_do_not_pair_are_rejected(seeds, sentence, tmp_path, ca
 def test_runs_of_a_method_differ_in_their_seeds_alone(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for seed, name, step, eta, offload in ((1, "a", 2, 0.2, True), (2, "b", 5, 0.5, False)):
-        actor = {"sft_loss_coeff": eta, "fsdp_config": {"offload": offload}}
-        trained_with(seed, Path(name), step, actor_rollout_ref={"actor": actor})
+        # Neither the machine's settings, nor what a run does not say, nor the form of nothing counts.
+        actor = {"sft_loss_coeff": eta, "fsdp_config": {"offload": offload}, "more": None if offload else {}}
+        reward = {"verdict": "" if offload else "ab"}
+        trained_with(seed, Path(name), step, actor_rollout_ref={"actor": actor}, reward=reward)
     with pytest.raises(SystemExit) as end:
         cli.main(["compare", "--seeds", "js=a,b", "--out", "out"])
     said = capsys.readouterr().err

@@ -152,6 +152,10 @@ def rejected(folder: Path) -> dict[str, dict]:
             "settings": {"bird": {"n": 4}}
         },
         "evaluate.styles_by='colour' is unknown: use one of structure, prefix, none.": {"styles_by": "colour"},
+        "js and grpo would both be GRPO in the report: give one another label": {
+            "models": {"base": base, "js": run, "grpo": run},
+            "methods": {"js": {"label": "GRPO"}},
+        },
         "evaluate.models has 'a/b', and files are named after it: choose a name without /": {"models": {"a/b": base}},
         "evaluate.splits has 'mine.greedy', and files": {"splits": {"mine.greedy": str(folder / "other.parquet")}},
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},

@@ -35,6 +35,10 @@ def test_what_an_abandoned_session_logged_is_not_the_models(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
     log = read_training_log(tmp_path)
     assert log[reward] == {1: 1, 2: 2, 3: 3, 4: 40, 5: 50} and log[val] == {1: 1, 2: 2, 3: 30, 5: 50}
+    # A validation alone, of an earlier checkpoint, ends no curve.
+    (tmp_path / "20260103-000000.jsonl").write_text('{"step":2,"data":{"val-core/sql/acc":7}}\n')
+    log = read_training_log(tmp_path)
+    assert log[reward][5] == 50 and log[val] == {1: 1, 2: 7, 3: 30, 5: 50}
     assert read_training_log(tmp_path, last_step=2)[reward] == {1: 1, 2: 2}
 
 

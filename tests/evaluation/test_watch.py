@@ -71,11 +71,12 @@ def test_a_run_without_the_file_logger_and_a_damaged_one_are_rejected(made_up_ru
 
 
 def test_a_resumed_run_is_where_its_last_session_is(made_up_run):
-    run = made_up_run("run").record(3, 9).log({step: {"a": 1.0} for step in range(1, 7)})
+    trained = "training/global_step"
+    run = made_up_run("run").record(3, 9).log({step: {trained: step, "a": 1.0} for step in range(1, 7)})
     assert read_run(run.folder).step == 6
-    run.log({4: {"a": 2.0}}, "20260102-000000")  # from the checkpoint of step 3
+    run.log({4: {trained: 4, "a": 2.0}}, "20260102-000000")  # from the checkpoint of step 3
     found = read_run(run.folder)
-    assert found.step == 4 and found.log == {"a": {1: 1.0, 2: 1.0, 3: 1.0, 4: 2.0}} and not found.has_ended
+    assert found.step == 4 and found.log["a"] == {1: 1.0, 2: 1.0, 3: 1.0, 4: 2.0} and not found.has_ended
     run.log({}, "20260103-000000")
     assert read_run(run.folder).step == 4  # the third session has logged nothing yet
 

@@ -310,12 +310,15 @@ def test_a_run_does_not_start_anew_among_the_checkpoints_of_another(run):
 def test_a_run_does_not_go_on_from_a_checkpoint_without_weights_or_moments(run):
     """verl would go on with the initial weights, or with new moments and learning rate, from the next step."""
     folder = save_checkpoint(run)
-    loads = {f"{ACTOR}checkpoint.load_contents": ["model"]}
-    assert "actor.checkpoint.load_contents=['model'] lacks optimizer, and the run would go on" in run.rejection(loads)
-    for part, name in (("optim", "optimizer"), ("model", "model")):
+    loads = {f"{ACTOR}checkpoint.load_contents": ["model", "optimizer"]}
+    assert "actor.checkpoint.load_contents lacks extra, which would begin anew" in run.rejection(loads)
+    run.prepare({f"{ACTOR}checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"]})
+    for part in ("optim", "model"):
         [file] = (folder / "actor").glob(f"{part}_*.pt")
         file.unlink()
-        assert f"{folder / 'actor'} was saved without {name} ({part}_*.pt), and no run can" in run.rejection()
+        assert f"actor has 0 of 1 files {part}_*.pt (actor.checkpoint.save_contents)" in run.rejection()
+    run.prepare({"trainer.resume_with_changes": True})
+    run.prepare({"trainer.val_only": True, "data.val_files": [run.data]})
 
 
 def test_a_run_from_another_runs_checkpoint_has_a_folder_of_its_own(run):

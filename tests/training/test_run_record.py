@@ -126,7 +126,11 @@ def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
     ]
     (tmp_path / "other.parquet").write_bytes(b"other")
     sources.append(validation_source(run.config({"data.val_files": str(tmp_path / "other.parquet")})))
-    assert len({*sources}) == 9
+    probe = {"trainer.best_metric": "dph/keep_rate", "trainer.keep_probe.solved_files": str(tmp_path / "other.parquet")}
+    sources.append(validation_source(run.config(probe)))
+    (tmp_path / "other.parquet").write_bytes(b"of other contents")
+    sources.append(validation_source(run.config(probe)))
+    assert len({*sources}) == 11
     assert validation_source(run.config({"trainer.keep_probe.prompts": 4})) == sources[0]  # of another metric
     record = record_with(tmp_path, {10: 0.7}, [10, 20])  # of a version that did not record it
     record.validated(20, {"val-core/a/acc/mean@1": 0.3, "val-core/b/reward/mean@1": 0.0}, None, sources[0])

@@ -60,8 +60,7 @@ def read_training_log(path: Path, last_step: int | None = None) -> TrainingLog:
 
 def _continued(log: TrainingLog, of_part: TrainingLog) -> TrainingLog:
     """The log of earlier files before the first step that a later one trains, and the later one."""
-    first = min((step for values in of_part.values() for step in values), default=None)
-    kept = log if first is None else _before(log, min(of_part.get(_OF_A_STEP, {first + 1})))
+    kept = _before(log, min(of_part[_OF_A_STEP])) if _OF_A_STEP in of_part else log
     return {metric: kept.get(metric, {}) | of_part.get(metric, {}) for metric in kept | of_part}
 
 

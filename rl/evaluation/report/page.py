@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rl.common.duration import duration
 from rl.common.git_state import git_state
+from rl.data.wording import number_of
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
@@ -73,7 +74,7 @@ def render_page(
             if samples.gold_failures
         ],
         left_out={
-            split: number
+            split: number_of(number, "prompt")
             for split in spec.splits
             if (number := len(comparison.samples[BASE][split].metadata.overlong_ids))
         },
@@ -125,14 +126,14 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     spec = comparison.spec
     prompts = {split: comparison.samples[BASE][split].prompts for split in spec.splits}
     of_each = " and ".join(f"{number} ({split_name(split)})" for split, number in prompts.items())
-    counted = of_each if len({*prompts.values()}) > 1 else f"{prompts[spec.splits[0]]} prompts per split"
+    numbers = of_each if len({*prompts.values()}) > 1 else f"{prompts[spec.splits[0]]}"
     compared = [claim for claim in claims if claim.p_holm is not None]
     uncertain = sum(claim.verdict == INCONCLUSIVE for claim in compared)
     texts = [
         "One training run per method: the intervals cover the choice of prompts, not the training seed. How much "
         "another seed would move the values is not measured here.",
         "Holm’s correction covers the metrics of one pair of methods on one split, not several pairs and splits.",
-        f"With {counted}, a difference of a few points may be chance"
+        f"With {numbers} prompts per split, a difference of a few points may be chance"
         + (f": {uncertain} of {len(compared)} here are inconclusive." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",
     ]

@@ -59,10 +59,13 @@ _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
-# math-verify reads the last number of "1, \ldots, 9" and of "\geq 9".
-_RELATION = re.compile(r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|[lc]?dots)(?![A-Za-z])|\\&")
-# What an inequality may equal: an interval, a set, a list, words.
-_MANY = re.compile(r"[,;(\[]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup|text)")
+# math-verify reads the last number of "\geq 9", of "2 \& 9" and of "1, \ldots, 9".
+_RELATION = re.compile(
+    r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*[=<>])(?![A-Za-z])|\\&"
+    r"|,.*(?:\\[lc]?dots(?![A-Za-z])|\.\.\.)"
+)
+# What these may equal: an interval, a set, a list, an equation.
+_MANY = re.compile(r"[,;=]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
 _SMALL, _DIGITS = 1e-4, 1e-6
 # The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
@@ -106,7 +109,7 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     if any(_FLAT_SET.fullmatch(one) and _FLAT_PAIR.fullmatch(other) for one, other in ((gold, pred), (pred, gold))):
         return None
-    if any(_RELATION.search(one) and _is_one_value(other) for one, other in ((gold, pred), (pred, gold))):
+    if any(_is_a_relation(one) and _is_one_value(other) for one, other in ((gold, pred), (pred, gold))):
         return None
     if (percents := _without_percent(gold, pred)) is not None:
         return percents
@@ -119,6 +122,11 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     ratio = other.size / unit.size
     return number, rf"({of_pred}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+
+
+def _is_a_relation(answer: str) -> bool:
+    r"""x > 3 and \geq 3, but not x = 5 (x > 0), which says a value."""
+    return _RELATION.search(answer) is not None and "=" not in answer.replace(r"\not=", "")
 
 
 def _is_one_value(answer: str) -> bool:

@@ -66,6 +66,9 @@ def divergence(config: DictConfig) -> Iterator[str]:
     actor, data = config.actor_rollout_ref.actor, config.data
     if actor.sft_loss_mode == "none":
         yield from _of_another_mode(actor)
+        for name in ("sft_log_ratio_max", "sft_importance_max", "sft_policy_log_ratio_max", "sft_baseline"):
+            if actor[name] not in (None, getattr(Rehearsal, name)):
+                yield f"actor.{name}={actor[name]} is of a divergence, and sft_loss_mode=none has none: leave it out."
         if actor.policy_loss_coeff != 1:
             yield (
                 f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "

@@ -60,9 +60,10 @@ def of_older_verl(config: DictConfig) -> Iterator[str]:
     for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
         for key, value in flat(OmegaConf.to_container(config.get(section) or {}, resolve=True)):
             if value is not None:
-                wanted = key.replace("reward_manager", "reward_manager.name")
-                wanted = f"{section}.{wanted}" if section != "reward_model" or "manager" not in key else wanted
-                yield f"{section}.{key}={value} is of an older verl and would do nothing: set reward.{wanted}."
+                yield (
+                    f"{section}.{key}={value} is of an older verl and would do nothing: it belongs below reward, such "
+                    "as reward.custom_reward_function.path or reward.reward_manager.name."
+                )
     if not config.trainer.get("use_v1", True):
         yield "trainer.use_v1=False asks for verl's old trainer, which has no D_pef: leave it out."
 
@@ -77,10 +78,11 @@ def reward_manager(config: DictConfig) -> Iterator[str]:
 
 
 def bypass_mode(config: DictConfig) -> Iterator[str]:
-    """An engine's log-probs are of what top-p and top-k leave (rollout.logprobs_mode), those of hf are not."""
-    rollout = config.actor_rollout_ref.rollout
+    """With verl's default of logprobs_mode an engine's log-probs are of what top-p and top-k leave, but not hf's."""
+    rollout, correction = config.actor_rollout_ref.rollout, config.algorithm.rollout_correction
     truncated = rollout.top_p < 1 or rollout.top_k > 0
-    if config.algorithm.rollout_correction.bypass_mode and rollout.name != "hf" and truncated:
+    processed = rollout.name != "hf" and rollout.logprobs_mode == "processed_logprobs"
+    if correction and correction.bypass_mode and processed and truncated:
         yield (
             "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
             f"with rollout.top_p={rollout.top_p} and top_k={rollout.top_k} {rollout.name}'s are of another "

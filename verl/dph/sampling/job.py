@@ -80,7 +80,7 @@ def prepare(
     """Read rows, model files and settings.
 
     Args:
-        config: verl's trainer settings; read are actor_rollout_ref.model, data.max_prompt_length,
+        config: verl's trainer settings; read are actor_rollout_ref.model and rollout, data.max_prompt_length,
             data.filter_overlong_prompts, data.apply_chat_template_kwargs and reward.custom_reward_function's
             reward_kwargs.
         files: parquet files in the row format.
@@ -109,7 +109,7 @@ def prepare(
         rows=len(prompts),
         overlong_ids=list(prompts.overlong),
         chat_template=chat_template(config),
-        engine=f"{rollout.name} {PrecisionType.to_dtype(rollout.dtype)}".replace("torch.", ""),
+        engine=f"{rollout.name} {_dtype(rollout.dtype)}",
     )
     return SamplingJob(
         prompts=prompts,
@@ -122,6 +122,14 @@ def prepare(
         max_in_flight=max_in_flight or 2 * rollout.max_num_seqs * replica_count(config),
         responses=responses,
     )
+
+
+def _dtype(name: str) -> str:
+    """torch's name of a dtype; a name that only the engine knows as it is."""
+    try:
+        return str(PrecisionType.to_dtype(name)).removeprefix("torch.")
+    except RuntimeError:
+        return name
 
 
 def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[PreTrainedTokenizerBase, PromptFiles]:

@@ -12,7 +12,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
-from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest
+from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest, step_of
 from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,6 @@ def check(config: DictConfig, folder: Path) -> None:
         UserError: naming both values of what differs.
     """
     _check_ranks(config, folder)
-    _check_parts(config, folder)
     manifest = read_manifest(folder)
     if manifest is None:
         logger.warning(
@@ -103,6 +102,31 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
         reject(config, folder, [f"the scorer's rules (verdict_sha256) were {short(before)} and are {short(found)}"])
 
 
+def check_parts(config: DictConfig, folder: Path) -> None:
+    """Reject a checkpoint of which a part is not there or would not be loaded.
+
+    verl would go on with the initial weights, or with new moments, learning rate and random numbers.
+
+    Args:
+        folder: global_step_N, from which the run trains on.
+
+    Raises:
+        UserError: naming the part.
+    """
+    critic = {"critic": config.critic} if config.algorithm.adv_estimator == "gae" else {}
+    roles = {"actor": config.actor_rollout_ref.actor} | critic
+    ranks, lost = config.trainer.nnodes * config.trainer.n_gpus_per_node, []
+    for role, settings in roles.items():
+        for part, files in _PARTS.items() if settings.strategy in ("fsdp", "fsdp2") else ():
+            there = len([*(folder / role).glob(files)])
+            if part not in settings.checkpoint.load_contents:
+                lost.append(f"{role}.checkpoint.load_contents lacks {part}, which would begin anew")
+            elif there < ranks:
+                lost.append(f"{role} has {there} of {ranks} files {files} ({role}.checkpoint.save_contents)")
+    if lost:
+        reject(config, folder, lost)
+
+
 def check_unused(folder: Path, resumed: Path | None = None) -> None:
     """Reject a folder with checkpoints for another run: reports and evaluations would mix the two.
 
@@ -112,7 +136,7 @@ def check_unused(folder: Path, resumed: Path | None = None) -> None:
     Raises:
         UserError: naming a checkpoint.
     """
-    if found := sorted(path.name for path in folder.glob("global_step_*")):
+    if found := [path.name for path in sorted(folder.glob("global_step_*"), key=lambda path: step_of(path) or 0)]:
         starts = f"go on from {resumed}" if resumed else "start anew"
         raise UserError(
             f"This run would {starts} in {folder}, which has {found[-1]} of another run: delete or move the folder, or "
@@ -154,24 +178,6 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
             f"(trainer.nnodes x trainer.n_gpus_per_node): use {written} (GPUS_PER_NODE in the scripts), or start "
             "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
         )
-
-
-def _check_parts(config: DictConfig, folder: Path) -> None:
-    """Without a part verl goes on with the initial weights, or with new moments, learning rate and random numbers."""
-    roles = {"actor": config.actor_rollout_ref.actor, "critic": config.critic}
-    for role, settings in roles.items():
-        for part, files in _PARTS.items() if (folder / role).is_dir() else ():
-            if part not in settings.checkpoint.load_contents:
-                raise UserError(
-                    f"{role}.checkpoint.load_contents={list(settings.checkpoint.load_contents)} lacks {part}, and the "
-                    f"run would go on from {folder} without it: load model, optimizer and extra."
-                )
-            if not any((folder / role).glob(files)):
-                raise UserError(
-                    f"{folder / role} was saved without {part} ({files}), and no run can go on from it: save model, "
-                    f"optimizer and extra ({role}.checkpoint.save_contents), and give this run another name (NAME in "
-                    "the scripts, trainer.default_local_dir). It can still be evaluated if it has hf_model."
-                )
 
 
 def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:

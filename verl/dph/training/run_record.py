@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import math
 import re
 import shlex
@@ -23,6 +24,8 @@ from verl.dph.sampling.job import chat_template
 from verl.dph.training.keep_probe import KEEP_RATE, NEWLY_SOLVED
 from verl.dph.training.resume import VERDICT
 
+logger = logging.getLogger(__name__)
+
 PROBE_FILES = ("solved_files", "unsolved_files")
 # verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
 _MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
@@ -35,9 +38,9 @@ def validation_source(config: DictConfig) -> str:
     samples = OmegaConf.to_container(config.actor_rollout_ref.rollout.val_kwargs)
     of_probe = str(config.trainer.best_metric) in (KEEP_RATE, NEWLY_SOLVED)
     probe = OmegaConf.to_container(config.trainer.keep_probe, resolve=True) if of_probe else {}
-    for key in PROBE_FILES if probe else ():
+    for key in PROBE_FILES if of_probe else ():
         probe[key] = sorted(file_sha256(path) for path in files_of(probe[key]))
-    judged = chat_template(config), config.data.max_response_length, OmegaConf.select(config, VERDICT)
+    judged = chat_template(config), config.data.max_response_length, OmegaConf.select(config, VERDICT) or ""
     parts = [sorted(files), config.data.val_max_samples, samples, probe, judged]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -137,6 +140,12 @@ class RunRecord:
         if not math.isfinite(value):
             return f"{title} is {value} in step {step}, which cannot be the best"
         if title != self.metric or self.validated_on not in ("", source):
+            if self.validations:
+                logger.info(
+                    "%d validations on other data, with other settings or of another metric no longer count for the "
+                    "best checkpoint",
+                    len(self.validations),
+                )
             self.metric, self.validations = title, {}
         self.validated_on = source
         self.validations[step] = value
