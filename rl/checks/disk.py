@@ -43,8 +43,8 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
         count = parameters(str(config.actor_rollout_ref.model.path))
     except UserError as error:
         return skipped(f"the size of a checkpoint is not known: {error}")
-    # Each node may have a disk of its own, which holds its share at least.
-    size = sum(CONTENT_BYTES.get(part, 0) for part in actor.checkpoint.save_contents) * count / trainer.nnodes
+    # Of all nodes: they share the folder (docs/howto/cluster.md).
+    size = sum(CONTENT_BYTES.get(part, 0) for part in actor.checkpoint.save_contents) * count
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"

@@ -27,9 +27,15 @@ GAPS = 0.1
 # their sum in float64; with top-p or top-k, sorted weights, ids and sums too.
 SAMPLED, RESTRICTED = 4 + 4 + 8 + 8, 40
 # What makes a run smaller.
-LESS = "lower MAX_TOKENS_PER_GPU, use a smaller model, or a machine with more memory"
+LESS = (
+    "lower MAX_TOKENS_PER_GPU (training) or actor_rollout_ref.rollout.max_num_seqs, use a smaller model, or a machine "
+    "with more memory"
+)
 # Files of the limit of a container's memory: cgroups of version 2 and 1.
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+# What the container uses, and its key in memory.stat of pages that the kernel gives back.
+_USED = {"memory.max": "memory.current", "memory.limit_in_bytes": "memory.usage_in_bytes"}
+_RETURNED = re.compile(r"^(?:total_)?inactive_file ([0-9]+)$", re.MULTILINE)
 _MODELLED: dict[str, tuple[tuple, str]] = {
     "actor_rollout_ref.model.lora_rank": ((0,), "LoRA"),
     "actor_rollout_ref.model.enable_gradient_checkpointing": ((False,), "gradient checkpointing on a CPU"),
@@ -74,10 +80,11 @@ def need_of(program: str, values: Mapping[str, Any]) -> Need:
         raise UserError("a critic (algorithm.adv_estimator=gae) is not modelled.")
     shape = model_shape(values["actor_rollout_ref.model.path"])
     parts: Parts = {"programs": PROGRAMS + RANK * values["trainer.n_gpus_per_node"]}
+    batch = values[f"{ROLLOUT}.max_num_seqs"] * values["trainer.n_gpus_per_node"]  # of all rollout servers
     if program.endswith("presample"):
-        return Need(shape, _with_gaps(parts | _rollout(values, shape, values[f"{ROLLOUT}.max_num_seqs"])))
+        return Need(shape, _with_gaps(parts | _rollout(values, shape, batch)))
     trains = not values[f"{ACTOR}.generate_sft"]
-    rows = values["data.train_batch_size"] * values[f"{ROLLOUT}.n"] if trains else values[f"{ROLLOUT}.max_num_seqs"]
+    rows = values["data.train_batch_size"] * values[f"{ROLLOUT}.n"] if trains else batch
     sent = _number(values[f"{ROLLOUT}.dtype"]) * shape.parameters
     # A bucket has at least one tensor, and the embedding is the largest.
     embedding = _number(values[f"{ROLLOUT}.dtype"]) * shape.embedding_parameters
@@ -154,6 +161,23 @@ def memory() -> tuple[int, int]:
     """
     text = Path("/proc/meminfo").read_text()
     found = dict(re.findall(r"^(MemTotal|MemAvailable): *([0-9]+) kB$", text, re.MULTILINE))
-    limits = [path.read_text().strip() for path in map(Path, _LIMITS) if path.is_file()]
-    total = min([1024 * int(found["MemTotal"]), *(int(limit) for limit in limits if limit.isdecimal())])
-    return total, min(1024 * int(found["MemAvailable"]), total)
+    total, free = 1024 * int(found["MemTotal"]), 1024 * int(found["MemAvailable"])
+    for path in (path for path in map(Path, _LIMITS) if path.is_file()):
+        limit = path.read_text().strip()
+        if limit.isdecimal() and int(limit) < total:
+            total = int(limit)
+            free = min(free, total - _used(path))
+    return total, max(free, 0)
+
+
+def _used(limit: Path) -> int:
+    """Bytes that a container uses, without pages of files that can be given back; 0 if it does not say.
+
+    Args:
+        limit: one of _LIMITS.
+    """
+    used, stat = limit.with_name(_USED.get(limit.name, "")), limit.with_name("memory.stat")
+    if not used.is_file():
+        return 0
+    returned = _RETURNED.findall(stat.read_text()) if stat.is_file() else []
+    return int(used.read_text()) - max(map(int, returned), default=0)

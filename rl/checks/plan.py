@@ -67,11 +67,14 @@ def plan_of(run: "Run", gpu: str) -> Plan:
     except (KeyError, TypeError) as error:
         raise UserError(f"a setting that the plan reads is missing or not a number ({error}).") from error
     shape, of_type = model_shape(given.model), gpu_type(gpu)
+    read = run.read()  # not what a file of the user's sets
     overridden = {word.lstrip("+").partition("=")[0] for word in run.given}
     open_ = [
         name
         for name in engine.variables(given)
-        if not os.environ.get(name) and not overridden & {engine.OVERRIDES[name], *engine.DECIDED.get(name, ())}
+        if name in read
+        and not os.environ.get(name)
+        and not overridden & {engine.OVERRIDES[name], *engine.DECIDED.get(name, ())}
     ]
     fitted = (engine.fitting(given, shape, of_type, open_) if open_ else None) or given
     return Plan(fitted, shape, of_type, engine.changes(given, fitted))

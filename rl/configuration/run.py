@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, compose, methods, variables
-from rl.configuration.names import devices, has_gpu
+from rl.configuration.names import READS_VARIABLE, devices, has_gpu
 from rl.configuration.nesting import flat
 from rl.configuration.settle import settle
 
@@ -167,9 +167,19 @@ class Run:
         """The environment variables that these files read."""
         return list(dict.fromkeys(name for part in self.parts() for name in part.variables()))
 
+    def read(self) -> set[str]:
+        """Those of them that the settings read, because no file that comes first has a value of its own."""
+        values = (value for value in variables.raw(self.own_settings()).values() if isinstance(value, str))
+        return {name for value in values for name in READS_VARIABLE.findall(value)}
+
     def ignored(self, environment: Mapping[str, str]) -> Iterator[str]:
         """A sentence for each set variable that belongs to some methods, and that this method does not read."""
         given = {name for name, value in environment.items() if value}
+        for name in sorted(given & {*self.variables()} - self.read()):
+            yield (
+                f"{name} is set, but the files of {self.method.name} and {self.experiment.name} have a value of their "
+                "own in its place: it changes nothing."
+            )
         unread = methods.known_variables() & given - {*self.variables()}
         unused = {
             name: key for name, key in self._numbers().items() if name in given and not _refers(self.parts(), key)

@@ -25,7 +25,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
     """
     texts: set[str] = set()
     for name, size, scenes, mix in (
-        ("test_in_domain", settings.eval_in_domain or settings.eval, IN_DOMAIN, RL_MIX),
+        ("test_in_domain", settings.in_domain, IN_DOMAIN, RL_MIX),
         ("test_out_of_domain", settings.eval, OUT_OF_DOMAIN, RL_MIX),
         ("train", settings.train, IN_DOMAIN, RL_MIX),
         ("sft", settings.sft, IN_DOMAIN + OUT_OF_DOMAIN, SFT_MIX),

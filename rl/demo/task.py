@@ -56,7 +56,7 @@ class Split:
 def splits(settings: TaskSettings) -> tuple[Split, ...]:
     """The files in drawing order; a later file excludes the questions of earlier ones."""
     return (
-        Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.eval_in_domain or settings.eval),
+        Split("test_in_domain", IN_DOMAIN, RL_MIX, settings.in_domain),
         Split("test_out_of_domain", OUT_OF_DOMAIN, RL_MIX, settings.eval),
         Split("train", IN_DOMAIN, RL_MIX, settings.train),
         Split("sft", SCHEMAS, SFT_MIX, settings.sft),

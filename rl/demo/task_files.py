@@ -38,6 +38,10 @@ class TaskSettings:
     eval_in_domain: int | None = None  # as many as out of domain
     sft: int = 6000
 
+    @property
+    def in_domain(self) -> int:
+        return self.eval if self.eval_in_domain is None else self.eval_in_domain
+
 
 # The ids of a file's rows count up from here, so no file's size changes another's ids.
 FIRST_IDS = {"train": 0, "test_in_domain": 1_000_000, "test_out_of_domain": 2_000_000, "sft": 3_000_000}

@@ -31,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         for sentence in (*misspelt(os.environ, known_variables()), *run.ignored(os.environ)):
             sys.stderr.write(f"Warning: {sentence}\n")
-        checks.check(run.composed, run.program, without=checks.OF_FILES if run.dry_run else ())
+        # The first node may still write the files, and checks them; the others wait for it.
+        waits = os.environ.get("NODE_RANK", "0") != "0" and run.composed.trainer.nnodes > 1
+        checks.check(run.composed, run.program, without=checks.OF_FILES if run.dry_run or waits else ())
         if run.launch.plan == "check":
             run = run.with_overrides(plan_at_start(run))
         _start(run)

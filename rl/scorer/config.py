@@ -3,6 +3,7 @@
 docs/reference/settings.md lists them from here.
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -280,12 +281,13 @@ class Settings(_Section):
 
     @property
     def verdict_sha256(self) -> str:
-        """Equal for servers that judge alike on equal databases: of limits, rules and the text of tasks' functions."""
+        """Equal for servers that judge alike on equal databases: of limits, rules and the text of tasks' functions and
+        of the modules beside them that they import."""
         judging = []
         for scorer in self.Scorers.values():
             settings = scorer.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_VERDICTS)
             if isinstance(scorer, TaskSettings):
-                text = hashlib.sha256(scorer.path.read_bytes()).hexdigest()
+                text = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _modules(scorer.path)}
                 settings |= {"function": scorer.function_name, "text": text}
             judging.append((scorer.kind, settings))
         return hashlib.sha256(json.dumps(sorted(judging), sort_keys=True).encode()).hexdigest()
@@ -293,6 +295,23 @@ class Settings(_Section):
     @property
     def sql(self) -> list[SqlSettings]:
         return [scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)]
+
+
+def _modules(file: Path) -> list[Path]:
+    """A Python file and the modules beside it that it imports, and those that these import."""
+    found, waiting = list[Path](), [file]
+    while waiting:
+        if (path := waiting.pop()) in found or not path.is_file():
+            continue
+        found.append(path)
+        try:
+            nodes = list(ast.walk(ast.parse(path.read_bytes())))
+        except (SyntaxError, ValueError):  # the server rejects it when it loads the function
+            continue
+        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+        waiting += [file.with_name(f"{name.partition('.')[0]}.py") for name in names]
+    return sorted(found)
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -366,8 +385,9 @@ def _scorer(section: Any, sql: dict | None) -> Any:
     return _with(section, (sql or {}) | ({"database_path": None} if other_root else {}))
 
 
-def _class_name(section: Any) -> Any:
-    return section.get("class_name") if isinstance(section, dict) else None
+def _class_name(section: Any) -> str | None:
+    name = section.get("class_name") if isinstance(section, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _foreign(name: Any, ours: Iterable[str]) -> bool:

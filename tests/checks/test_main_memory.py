@@ -78,6 +78,8 @@ def test_what_other_runs_hold(values):
     # 256 rows at a time, verl's default.
     samples = {"rollout's weights": 0.27, "keys and values": 1.13, "sampling": 0.33, "gaps of the heap": 0.39}
     assert gb(need_of(*values("offline_sampling")).parts) == {"programs": PROGRAMS} | samples
+    of_two = need_of(*values("offline_sampling", "trainer.n_gpus_per_node=2")).parts  # each rank batches as many
+    assert of_two["keys and values"] == 2 * need_of(*values("offline_sampling")).parts["keys and values"]
     one, two = (need_of(*values("js_kl", "run", f"trainer.n_gpus_per_node={ranks}")).parts for ranks in (1, 2))
     assert two["parameters"] == 4 * N and two["rollout's weights"] == 2 * 2 * N
     assert two["activations"] == 2 * one["activations"] and two["keys and values"] == one["keys and values"]
@@ -117,3 +119,6 @@ def test_the_memory_of_a_container(tmp_path, monkeypatch):
     assert main_memory.memory()[0] == total
     limits[0].write_text("1000000\n")
     assert main_memory.memory() == (1_000_000, 1_000_000)
+    (tmp_path / "memory.current").write_text("900000\n")
+    (tmp_path / "memory.stat").write_text("anon 500000\ninactive_file 250000\nactive_file 150000\n")
+    assert main_memory.memory() == (1_000_000, 350_000)

@@ -215,6 +215,15 @@ def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):
     run.prepare(changes)  # one that was written before templates were recorded
 
 
+def test_prompts_that_a_store_lost_are_counted(run, caplog):
+    with caplog.at_level(logging.WARNING):
+        run.prepare()
+        assert "no row" not in caplog.text
+        Store(run.store_origin, run.store_rows[:7]).save(run.store)
+        run.prepare({"data.sft_batch_size": 4})
+    assert "1 prompt of data.sft_files has no row in " in caplog.text and "is not rehearsed" in caplog.text
+
+
 def test_a_store_of_another_split_is_rejected(run):
     rows = [*run.store_rows[:7], replace(run.store_rows[7], id=77)]
     Store(run.store_origin, rows).save(run.store)

@@ -66,6 +66,11 @@ def test_variables_of_other_methods():
     [of_clip] = run_of("js_kl", ["my_run"]).ignored({"CLIP_HIGH": "0.3", "GRPO_CLIP_HIGH": "0.3", "OFFLOAD": "True"})
     assert of_clip.startswith("GRPO_CLIP_HIGH is set, but js_kl does not use it: ") and ", grpo, " in of_clip
     assert not list(run_of("get_correct_data_tensor", []).ignored(given))  # it trains nothing
+    # A file that comes first has a value in its place.
+    [of_file] = run_of("chord_mu", ["my_run"]).ignored({"SFT_NORMALIZATION": "joint"})
+    assert of_file.startswith(
+        "SFT_NORMALIZATION is set, but the files of chord_mu and llama_sql have a value of their own"
+    )
 
 
 def test_an_experiment_of_ones_own(environment, tmp_path):

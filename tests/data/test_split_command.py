@@ -80,8 +80,8 @@ LLAMA_SQL, LLAMA_MATH = ["Llama-SQL*", "6710", "2248", "25.1%"], ["Llama-Math*",
         (PROGRAM, [], [30, 10, 20], [40, 50], LLAMA_SQL),
         (PROGRAM, ["--experiment", "omnisql_sql"], [10, 20], [30, 40, 50], ["OmniSQL-32B*", "5169", "3789", "42.3%"]),
         (PROGRAM, ["--threshold", 8, "--drop-zero"], [10], [30, 20, 50], ["0", "1", "dropped", "#" * 40]),
-        (MATH_PROGRAM, ["--experiment", "qwen_math"], [10, 20], [30, 50], ["Qwen2.5-Math*", "7009", "3199", "31.3%"]),
-        (MATH_PROGRAM, ["--keep-zero"], [30, 10, 20], [40, 50], LLAMA_MATH),
+        (MATH_PROGRAM, [], [10, 20], [30, 50], ["Qwen2.5-Math*", "7009", "3199", "31.3%"]),
+        (MATH_PROGRAM, ["--experiment", "llama_math", "--keep-zero"], [30, 10, 20], [40, 50], LLAMA_MATH),
     ],
 )
 def test_the_papers_defaults(tmp_path, of_eight, run_program, program, options, near_perfect, explored, paper):

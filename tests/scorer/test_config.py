@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rl.common.errors import UserError
 from rl.scorer.config import (
     WITHOUT_EFFECT_ON_VERDICTS,
     MathSettings,
@@ -63,8 +64,24 @@ def test_the_verdict_sha256_differs_with_what_decides_alone(tmp_path: Path) -> N
     assert first == sha256(folder=other) == sha256(", num_instances: 3, gold_cache_bytes: 0", ", answer_cache_bytes: 0")
     assert all(name in SqlSettings.model_fields | TaskSettings.model_fields for name in WITHOUT_EFFECT_ON_VERDICTS)
     different = [sha256(", order_check: false"), sha256(", prediction_seconds: 2"), sha256("", ", max_answer_chars: 5")]
-    function.write_text("def judge(answer, truth):\n    return 0.0\n")
-    assert len({first, sha256(), *different}) == 5
+    function.write_text("import helper\ndef judge(answer, truth):\n    return helper.equal(answer, truth)\n")
+    different.append(sha256())
+    # Modules beside it that it imports, and what these import.
+    for name, text in (
+        ("helper", "from words import plain\n"),
+        ("words", "plain = str\n"),
+        ("words", "plain = repr\n"),
+    ):
+        (tmp_path / f"{name}.py").write_text(text)
+        different.append(sha256())
+    (tmp_path / "unrelated.py").write_text("plain = str\n")
+    assert sha256() == different[-1] and len({first, *different}) == 8
+
+
+def test_a_class_name_that_is_a_list_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "scorer.yaml").write_text("Scorers: {Scorer1: {class_name: [MathRewardModel]}}")
+    with pytest.raises(UserError, match="Scorers.Scorer1"):
+        load_settings(tmp_path / "scorer.yaml")
 
 
 SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "

@@ -89,6 +89,8 @@ def find_test_sets(
         found[name] = Input(Path(file))
     if unknown := [name for name in wanted if name not in MATH_TESTS]:
         raise UserError(f"--only {unknown[0]} is not a test set: give some of {', '.join(MATH_TESTS)}.")
+    if unused := [name for name in found if wanted and name not in wanted]:
+        raise UserError(f"--file {unused[0]}={found[unused[0]].path} is not among --only {' '.join(wanted)}: add it.")
     if folder is not None:
         if not folder.is_dir():
             raise UserError(f"--input {folder} is not a folder: give the one with the test sets.")

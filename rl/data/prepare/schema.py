@@ -185,7 +185,7 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
             for table, name in declared["column_names_original"]
         ]
         keys = [key if isinstance(key, list) else [key] for key in declared["primary_keys"]]
-        primary: list[list] = [[columns[number] for number in key] for key in keys]
+        primary: list[list] = [[columns[number] for number in key] for key in keys if key]
         foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise SchemaError(

@@ -14,6 +14,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.common.outcomes import INFRA_ERROR
 from rl.data.benchmarks import SqlDataset
 from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.published import Input, Record, read_json_list, read_records
@@ -107,14 +108,16 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     _report_missing(databases, records, options.databases)
     budget = Budget(options.max_prompt_tokens, options.tokenizer)
     output = Path(str(options.output).replace("{name}", name).replace("{split}", options.split))
-    lengths, shortened = [], 0
+    lengths, shortened, corrected = [], 0, 0  # corrected: rows whose query is not the audited one
     sources = [*options.input, *(path for path in (options.corrections, options.audit) if path is not None)]
     with RowWriter(output, SQL_ROWS, [Input(file) for file in sources]) as writer:
         for record in tqdm(records, desc=f"{name} {options.split}", unit="question"):
             try:
                 row = _make_row(benchmark, options, record, databases, budget)
-                if row["id"] in audited:
-                    raise BadRecord(f"the audit found {audited[row['id']]}")
+                outcome, audited_sql = audited.get(row["id"], ("", None))
+                if outcome and audited_sql in (None, row["reward_model"]["ground_truth"]["gold_sql"]):
+                    raise BadRecord(f"the audit found {outcome}")
+                corrected += bool(outcome)
                 writer.add(row)
             except BadRecord as error:
                 kind = "its database cannot be used" if str(error).startswith("database ") else None
@@ -123,6 +126,9 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
                 continue
             lengths.append(len(row["prompt"][0]["content"]))
             shortened += row["extra_info"]["tables_without_examples"] > 0
+    if corrected:
+        rows = "1 row is" if corrected == 1 else f"{corrected} rows are"
+        sys.stderr.write(f"{rows} kept, because the query is another one than in {options.audit}: audit again.\n")
     databases_read = databases.schema.cache_info().currsize
     measured = "estimated from the characters" if budget.estimated else "counted"
     within = f"to stay within {budget.max_tokens} tokens ({measured})"
@@ -253,14 +259,16 @@ def _check_same_database(file: Path, position: int, found: Mapping[str, Any], re
         )
 
 
-def _audited(file: Path, drop_for: Sequence[str]) -> dict[int, str]:
-    """{id: outcome} of the rows to which an audit's table gives one of these outcomes."""
-    found: dict[int, str] = {}
+def _audited(file: Path, drop_for: Sequence[str]) -> dict[int, tuple[str, str | None]]:
+    """{id: (outcome, the query that was audited)} of the rows to which an audit's table gives one of these outcomes."""
+    found: dict[int, tuple[str, str | None]] = {}
     for row in read_records(file):
         if not isinstance(row, Mapping) or not {"id", "outcome"} <= row.keys() or not str(row["id"]).isdecimal():
             raise UserError(f"{file} is not a table of dph audit with id and outcome: give one for this benchmark.")
+        if row["outcome"] == INFRA_ERROR:
+            raise UserError(f"{file} has queries that could not be run ({INFRA_ERROR}): run dph audit again.")
         if row["outcome"] in drop_for:
-            found.setdefault(int(row["id"]), row["outcome"])
+            found.setdefault(int(row["id"]), (row["outcome"], row.get("gold_sql")))
     return found
 
 

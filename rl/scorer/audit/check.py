@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rl.common.append_log import AppendLog
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.audit.variants import with_distinct_toggled, with_tie_breaks
-from rl.scorer.config import SqlSettings
+from rl.scorer.config import WITHOUT_EFFECT_ON_VERDICTS, SqlSettings
 from rl.scorer.databases import DatabaseUnreadable
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.compare import STORED, Comparison
@@ -123,7 +123,8 @@ class Checker:
             if scorer is None or query.db_id is None or query.method == STORED:
                 return None
             if (file := scorer.find_file(query.db_id)) is not None:
-                of = (file.version, query, scorer.settings.gold_seconds, self.doubts)
+                rules = scorer.settings.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_VERDICTS)
+                of = (file.version, query, sorted(rules.items()), self.doubts)
                 return hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         return None
 

@@ -431,6 +431,14 @@ def test_audited_rows_are_left_out(prepare, bird):
     done = prepare(*of_bird("--audit", "audit.csv", "--drop-for", "tie", "--output", "a.parquet"))
     assert done.exit_code == 0 and "       1  the audit found tie\n" in done.out and "lacks" not in done.err
     assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_000, 20_000_002]
+    # A query that was corrected after the audit stays, and a query that could not be run was not audited.
+    (bird / "audit.csv").write_text("id,gold_sql,outcome\n20000000,SELECT 'an older query',gold_error\n")
+    done = prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet"))
+    assert done.exit_code == 0 and "1 row is kept, because the query is another one than in audit.csv" in done.err
+    assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_000, 20_000_001, 20_000_002]
+    (bird / "audit.csv").write_text("id,outcome\n20000000,infra_error\n")
+    done = prepare(*of_bird("--audit", "audit.csv"))
+    assert done.exit_code == 2 and "could not be run (infra_error): run dph audit again" in done.err
     (bird / "audit.csv").write_text("id,result\n1,x\n")
     done = prepare(*of_bird("--audit", "audit.csv"))
     assert done.exit_code == 2 and "audit.csv is not a table of dph audit" in done.err

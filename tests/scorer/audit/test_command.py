@@ -190,6 +190,13 @@ def test_an_interrupted_audit_leaves_the_table_resumes_and_forgets_what_changed(
     journal.write_text(lines + '{"key": "torn')
     assert audit(folder, "--out", str(table)) == 0
     assert table.read_text().count("as the stopped audit found") == 2 and not journal.exists()
+    # What other limits found is not used.
+    journal.write_text(lines)
+    (limited := folder / "limited.yaml").write_text(
+        "Scorers: {A: {class_name: SqlRewardModel, database_path: databases, max_result_rows: 7}}"
+    )
+    assert audit(folder, "--out", str(table), "--config", str(limited)) == 0
+    assert "as the stopped audit found" not in table.read_text()
     journal.write_text(lines)
     make_database(folder / "databases" / SHOP, "ALTER TABLE items ADD COLUMN missing")
     assert audit(folder, "--out", str(table)) == 0

@@ -72,6 +72,17 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
     if "responses" in store.meta:
         return
     files = files_of(data.sft_files)
+    in_store = {row.id for row in store.rows}
+    mastered = {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}
+    if left := mastered - in_store:
+        logger.warning(
+            "%s of data.sft_files %s no row in %s and %s not rehearsed: if the split was made again after the store, "
+            "write the store again (delete it first).",
+            number_of(len(left), "prompt"),
+            "has" if len(left) == 1 else "have",
+            path,
+            "is" if len(left) == 1 else "are",
+        )
     if store.meta.get("coverage") == "solved":
         files += files_of(data.train_files) + files_of(data.sft_wrong_files)
     ids = {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}

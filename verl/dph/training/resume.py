@@ -103,7 +103,7 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
 
 
 def check_parts(config: DictConfig, folder: Path) -> None:
-    """Reject a checkpoint of which a part is not there or would not be loaded.
+    """Reject a checkpoint that lacks a part, or whose parts would not all be loaded.
 
     verl would go on with the initial weights, or with new moments, learning rate and random numbers.
 
