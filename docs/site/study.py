@@ -1,8 +1,9 @@
-"""What docs/explanation/demo.md says of the study's seeds, from seeds.json, drawn.json and bases.json in docs/study.
+"""What docs/explanation/demo.md says of the study's seeds, from seeds.json, drawn.json and others in docs/study.
 
-    python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json] [--bases JOINED/study.json]
+    python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json] [--drawn-rehearsed DIR/study.json]
+                              [--bases JOINED/study.json]
 
-It draws docs/study/pareto.svg and rewrites three parts of the page, each from the table of means to the undecided
+It draws docs/study/pareto.svg and rewrites four parts of the page, each from the table of means to the undecided
 comparisons. A file that is given is first copied into docs/study. README.md and the rest of the page are written by
 hand, and tests/docs/test_study.py compares them with the values.
 """
@@ -24,6 +25,7 @@ STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "demo.md"
 TITLES = {
     "seeds": "### The seeds that have run",
     "drawn": "### Other groups for those at the cap",
+    "drawn_rehearsed": "### The same with rehearsal",
     "bases": "### Other base models",
 }
 FIRST, LAST = "| | Pass@1 |", "What follows is descriptive.\n"
@@ -159,9 +161,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
     parser.add_argument("--drawn", type=Path, metavar="JSON", help="the study.json of the methods that draw others")
+    parser.add_argument("--drawn-rehearsed", type=Path, metavar="JSON", help="the same with rehearsal")
     parser.add_argument("--bases", type=Path, metavar="JSON", help="the study.json of parts with other base models")
     given = parser.parse_args(arguments)
-    for name, part in {"seeds": section, "drawn": drawn, "bases": bases}.items():
+    parts = {"seeds": section, "drawn": drawn, "drawn_rehearsed": drawn, "bases": bases}
+    for name, part in parts.items():
         path, recorded = getattr(given, name), STUDY / f"{name}.json"
         with user_errors_exit():
             values = read_values(path or recorded)
