@@ -202,7 +202,7 @@ def test_the_page_has_the_runs_that_draw_other_groups_and_rehearse():
     }
     shown = {
         "its style entropy is {}": rehearsed["style entropy"]["mean"],
-        "with the same groups {}.": plain["style entropy"]["mean"],
+        "with the same groups is {}.": plain["style entropy"]["mean"],
         "Its Pass@1 is {}, the": rehearsed["Pass@1"]["mean"],
         "with these seeds {};": of_recipe["Pass@1"],
         "Pass@8 in domain is {}, the": rehearsed["Pass@8"]["mean"],
