@@ -29,6 +29,9 @@ _LAUNCH_NUMBER = re.compile(r"(?P<key>\w+): \$\{value:(?P<variable>[A-Z_]+),")
 _OPTION = re.compile(r"-[^0-9.]")
 DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
 
+# Variables that the launcher reads itself, too.
+_OF_THE_LAUNCHER = ("PYTHON", "NNODES", "GPUS_PER_NODE", "SCORER_NODES", "DEVICE")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -175,17 +178,17 @@ class Run:
     def ignored(self, environment: Mapping[str, str]) -> Iterator[str]:
         """A sentence for each set variable that belongs to some methods, and that this method does not read."""
         given = {name for name, value in environment.items() if value}
-        for name in sorted(given & {*self.variables()} - self.read()):
-            yield (
-                f"{name} is set, but the files of {self.method.name} and {self.experiment.name} have a value of their "
-                "own in its place: it changes nothing."
-            )
         unread = methods.known_variables() & given - {*self.variables()}
         unused = {
             name: key for name, key in self._numbers().items() if name in given and not _refers(self.parts(), key)
         }
-        if not (unread or unused) or self.method.launch["kind"] == methods.PREPARATION:
+        if self.method.launch["kind"] == methods.PREPARATION:
             return
+        for name in sorted(given & {*self.variables()} - self.read() - {*_OF_THE_LAUNCHER}):
+            yield (
+                f"{name} is set, but the files of {self.method.name} and {self.experiment.name} have a value of their "
+                "own in its place: it changes nothing."
+            )
         of_methods = methods.methods(*methods.KINDS)
         for name, key in unused.items():
             readers = [method for method, file in of_methods.items() if _refers(file.parts, key)]

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
 
+# What decided the verdicts of a run's scorer; empty if no server said it.
+_VERDICT = "trainer.scorer_verdict_sha256"
+
+
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Report several finished runs side by side (report.html, report.json, pareto.svg), with their\n"
@@ -141,23 +145,28 @@ def _require_one_method(method: str, manifests: Mapping[Path, Mapping[str, Any]]
     for run in others:
         one, other = (_decisive(of, known[of]) for of in (first, run))
         unlike = [key for key in sorted(one.keys() & other.keys()) if one[key] != other[key]]
-        if differ := [f"{key} {one[key]} and {other[key]}" for key in unlike if "" not in (one[key], other[key])]:
+        if unlike:
+            listed = ", ".join(f"{key} {one[key]} and {other[key]}" for key in unlike[:8])
             raise UserError(
-                f"--seeds {method}: {first} and {run} were trained differently ({', '.join(differ[:8])}): a method's "
-                "runs differ in seeds and data alone."
+                f"--seeds {method}: {first} and {run} were trained differently ({listed}): a method's runs differ in "
+                "seeds and data alone."
             )
 
 
 def _decisive(run: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What runs of one method have in common, where the manifest says it; "" for what it does not say."""
-    of_method = {
-        key: value or ""  # an empty section counts as null
+    """What runs of one method have in common, where the manifest says it."""
+    found = {
+        key: None if value == {} else value  # an empty section counts as null
         for key, value in flat(manifest["settings"])
-        if not ("seed" in key or key.endswith(".path") or among(MAY_CHANGE, key))
+        if not ("seed" in key or among(MAY_CHANGE, key))
     }
     newest = newest_checkpoint(run)
-    model = str(manifest["model"].get("model_hash", ""))[:12]
-    return of_method | {"the model": model, "the last step": (newest and step_of(newest)) or ""}
+    said = {
+        "the model": str(manifest["model"].get("model_hash", ""))[:12],
+        "the last step": newest and step_of(newest),
+        _VERDICT: found.pop(_VERDICT, ""),
+    }
+    return found | {name: value for name, value in said.items() if value}
 
 
 def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict[str, str]]":

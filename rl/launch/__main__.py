@@ -32,8 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for sentence in (*misspelt(os.environ, known_variables()), *run.ignored(os.environ)):
             sys.stderr.write(f"Warning: {sentence}\n")
         # The first node may still write the files, and checks them; the others wait for it.
-        waits = os.environ.get("NODE_RANK", "0") != "0" and run.composed.trainer.nnodes > 1
-        checks.check(run.composed, run.program, without=checks.OF_FILES if run.dry_run or waits else ())
+        waits = os.environ.get("NODE_RANK", "0") != "0"
+        without = checks.OF_FILES if run.dry_run else ("files",) if waits else ()
+        checks.check(run.composed, run.program, without=without)
         if run.launch.plan == "check":
             run = run.with_overrides(plan_at_start(run))
         _start(run)

@@ -287,7 +287,10 @@ class Settings(_Section):
         for scorer in self.Scorers.values():
             settings = scorer.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_VERDICTS)
             if isinstance(scorer, TaskSettings):
-                text = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _modules(scorer.path)}
+                text = {
+                    str(path.relative_to(scorer.path.resolve().parent)): hashlib.sha256(path.read_bytes()).hexdigest()
+                    for path in _modules(scorer.path)
+                }
                 settings |= {"function": scorer.function_name, "text": text}
             judging.append((scorer.kind, settings))
         return hashlib.sha256(json.dumps(sorted(judging), sort_keys=True).encode()).hexdigest()
@@ -298,19 +301,20 @@ class Settings(_Section):
 
 
 def _modules(file: Path) -> list[Path]:
-    """A Python file and the modules beside it that it imports, and those that these import."""
-    found, waiting = list[Path](), [file]
+    """A Python file and the modules and packages beside it that it imports, and those that these import."""
+    found, waiting, folder = list[Path](), [file.resolve()], file.resolve().parent
     while waiting:
         if (path := waiting.pop()) in found or not path.is_file():
             continue
         found.append(path)
         try:
             nodes = list(ast.walk(ast.parse(path.read_bytes())))
-        except (SyntaxError, ValueError):  # the server rejects it when it loads the function
+        except (SyntaxError, ValueError, RecursionError):  # the server rejects it when it loads the function
             continue
         names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-        waiting += [file.with_name(f"{name.partition('.')[0]}.py") for name in names]
+        for name in {name.partition(".")[0] for name in names}:
+            waiting += [folder / f"{name}.py", *(folder / name).rglob("*.py")]
     return sorted(found)
 
 

@@ -170,15 +170,20 @@ def test_runs_whose_seeds_do_not_pair_are_rejected(seeds, sentence, tmp_path, ca
 
 def test_runs_of_a_method_differ_in_their_seeds_alone(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for seed, name, step, eta, offload in ((1, "a", 2, 0.2, True), (2, "b", 5, 0.5, False)):
+    for seed, name, step, eta, offload in ((1, "a", 2, 0, True), (2, "b", 5, 0.5, False)):
         # Neither the machine's settings, nor what a run does not say, nor the form of nothing counts.
         actor = {"sft_loss_coeff": eta, "fsdp_config": {"offload": offload}, "more": None if offload else {}}
-        reward = {"verdict": "" if offload else "ab"}
-        trained_with(seed, Path(name), step, actor_rollout_ref={"actor": actor}, reward=reward)
+        trainer = {"scorer_verdict_sha256": "" if offload else "ab"}
+        algorithm = {"success_cap": None if offload else 0.6, "filter": {"enable": offload}}
+        settings = {"actor_rollout_ref": {"actor": actor}, "trainer": trainer, "algorithm": algorithm}
+        trained_with(seed, Path(name), step, **settings)
     with pytest.raises(SystemExit) as end:
         cli.main(["compare", "--seeds", "js=a,b", "--out", "out"])
     said = capsys.readouterr().err
-    differ = "actor_rollout_ref.actor.sft_loss_coeff 0.2 and 0.5, the last step 2 and 5"
+    differ = (
+        "actor_rollout_ref.actor.sft_loss_coeff 0 and 0.5, algorithm.filter.enable True and False, "
+        "algorithm.success_cap None and 0.6, the last step 2 and 5"
+    )
     assert end.value.code == 2 and f"--seeds js: a and b were trained differently ({differ}): a method's runs" in said
 
 

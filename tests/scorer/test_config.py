@@ -76,6 +76,12 @@ def test_the_verdict_sha256_differs_with_what_decides_alone(tmp_path: Path) -> N
         different.append(sha256())
     (tmp_path / "unrelated.py").write_text("plain = str\n")
     assert sha256() == different[-1] and len({first, *different}) == 8
+    (tmp_path / "words.py").write_text("from package import plain\n")
+    (tmp_path / "package").mkdir()
+    for text in ("plain = str\n", "plain = repr\n"):
+        (tmp_path / "package" / "__init__.py").write_text(text)
+        different.append(sha256())
+    assert len({first, *different}) == 10
 
 
 def test_a_class_name_that_is_a_list_is_one_sentence(tmp_path: Path) -> None:

@@ -313,12 +313,17 @@ def test_a_run_does_not_go_on_from_a_checkpoint_without_weights_or_moments(run):
     loads = {f"{ACTOR}checkpoint.load_contents": ["model", "optimizer"]}
     assert "actor.checkpoint.load_contents lacks extra, which would begin anew" in run.rejection(loads)
     run.prepare({f"{ACTOR}checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"]})
-    for part in ("optim", "model"):
+    run.prepare(loads | {"trainer.resume_with_changes": True})
+    validates = {"trainer.val_only": True, "data.val_files": [run.data]}
+    run.prepare(loads | validates)
+    assert "lacks model, which would begin anew" in run.rejection(
+        validates | {f"{ACTOR}checkpoint.load_contents": ["optimizer"]}
+    )
+    for part, name in (("optim", "optimizer"), ("model", "model")):
         [file] = (folder / "actor").glob(f"{part}_*.pt")
         file.unlink()
-        assert f"actor has 0 of 1 files {part}_*.pt (actor.checkpoint.save_contents)" in run.rejection()
-    run.prepare({"trainer.resume_with_changes": True})
-    run.prepare({"trainer.val_only": True, "data.val_files": [run.data]})
+        words = f"{folder / 'actor'} has 0 files {part}_*.pt, and 1 ranks load one each: it was saved without {name}"
+        assert words in run.rejection({"trainer.resume_with_changes": True})
 
 
 def test_a_run_from_another_runs_checkpoint_has_a_folder_of_its_own(run):

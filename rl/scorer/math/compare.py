@@ -61,11 +61,12 @@ _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
 # math-verify reads the last number of "\geq 9", of "2 \& 9" and of "1, \ldots, 9".
 _RELATION = re.compile(
-    r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*[=<>])(?![A-Za-z])|\\&"
+    r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*(?:[=<>]|\{[=<>]\}))(?![A-Za-z])|\\&"
     r"|,.*(?:\\[lc]?dots(?![A-Za-z])|\.\.\.)"
 )
-# What these may equal: an interval, a set, a list, an equation.
-_MANY = re.compile(r"[,;=]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
+# What these may equal: an interval, a set, a list.
+_MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
+_CONDITION = re.compile(r"(?<=\S)\s*\([^()]*\)$")
 _SMALL, _DIGITS = 1e-4, 1e-6
 # The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
@@ -125,8 +126,8 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
 
 
 def _is_a_relation(answer: str) -> bool:
-    r"""x > 3 and \geq 3, but not x = 5 (x > 0), which says a value."""
-    return _RELATION.search(answer) is not None and "=" not in answer.replace(r"\not=", "")
+    r"""x > 3 and \geq 3, but not x = 5 (x > 0), which says a value under a condition."""
+    return _RELATION.search(_CONDITION.sub("", answer)) is not None
 
 
 def _is_one_value(answer: str) -> bool:

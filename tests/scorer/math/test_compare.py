@@ -59,6 +59,8 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 # Relations and lists whose last number math-verify would read
 113  !=  \neq 113  !=  > 113  !=  \ge 113  !=  \leq 113  !=  1, 2, \ldots, 113  !=  112 \& 113  !=  x > 113  ==  x = 113
 113  !=  \not= 113  !=  \ngtr 113  !=  \gg 113  !=  1, 2, ..., 113
+9  !=  >= 9  !=  => 9  !=  n = 1, 2, \ldots, 9  !=  n = 2 \& 9  !=  x \not = 9  !=  \not{=} 9
+n=9  !=  > 9  !=  \geq 9  ;;  5  !=  \max = 3 < 5
 113\text{ cm}  !=  \geq 113  ;;  (113)  !=  > 113
 55  ==  1+2+\cdots+10 = 55  ;;  x=5  ==  x=5 (x>0)  ;;  \sqrt{2}  ==  1.41421356\ldots  ;;  2  !=  > \sqrt[3]{8}
 x \geq 5  ==  [5, \infty)  !=  5  ;;  x < 3  ==  (-\infty, 3)  !=  3  ;;  1, 2, \ldots, 9  ==  1, 2, \ldots, 9

@@ -171,8 +171,7 @@ def checkpoint(subject: Subject) -> Finding:
     if record.is_finished(subject.config, step_of(resumed) or 0):
         subject.finished = f"{FINISHED}\n{record.summary(subject.config)}"
         return ok(FINISHED)
-    if not subject.config.trainer.val_only:
-        resume.check_parts(subject.config, resumed)
+    resume.check_parts(subject.config, resumed)
     return ok(f"resumes from {resumed.name}")
 
 

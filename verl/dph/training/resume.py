@@ -2,10 +2,12 @@
 
 import logging
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.utils import need_critic
 
 from rl.checks.files import files_of
 from rl.common.errors import UserError
@@ -105,26 +107,34 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
 def check_parts(config: DictConfig, folder: Path) -> None:
     """Reject a checkpoint that lacks a part, or whose parts would not all be loaded.
 
-    verl would go on with the initial weights, or with new moments, learning rate and random numbers.
+    Without one in load_contents verl would go on with the initial weights, or with new moments, learning rate and
+    random numbers; a missing file ends it once Ray has started.
 
     Args:
-        folder: global_step_N, from which the run trains on.
+        folder: global_step_N, from which the run goes on.
 
     Raises:
         UserError: naming the part.
     """
-    critic = {"critic": config.critic} if config.algorithm.adv_estimator == "gae" else {}
-    roles = {"actor": config.actor_rollout_ref.actor} | critic
-    ranks, lost = config.trainer.nnodes * config.trainer.n_gpus_per_node, []
-    for role, settings in roles.items():
-        for part, files in _PARTS.items() if settings.strategy in ("fsdp", "fsdp2") else ():
+    with warnings.catch_warnings():  # need_critic warns that there is none
+        warnings.simplefilter("ignore")
+        critic = {"critic": config.critic} if need_critic(config) else {}
+    ranks, not_loaded = config.trainer.nnodes * config.trainer.n_gpus_per_node, []
+    for role, settings in ({"actor": config.actor_rollout_ref.actor} | critic).items():
+        parts = _PARTS if settings.strategy in ("fsdp", "fsdp2") else {}
+        for part, files in parts.items():
             there = len([*(folder / role).glob(files)])
             if part not in settings.checkpoint.load_contents:
-                lost.append(f"{role}.checkpoint.load_contents lacks {part}, which would begin anew")
+                if part == "model" or not config.trainer.val_only:
+                    not_loaded.append(f"{role}.checkpoint.load_contents lacks {part}, which would begin anew")
             elif there < ranks:
-                lost.append(f"{role} has {there} of {ranks} files {files} ({role}.checkpoint.save_contents)")
-    if lost:
-        reject(config, folder, lost)
+                raise UserError(
+                    f"{folder / role} has {there} files {files}, and {ranks} ranks load one each: it was saved without "
+                    f"{part} ({role}.checkpoint.save_contents) or has lost files. Name another checkpoint in "
+                    "trainer.resume_from_path, or give this run another name."
+                )
+    if not_loaded:
+        reject(config, folder, not_loaded)
 
 
 def check_unused(folder: Path, resumed: Path | None = None) -> None:
