@@ -12,7 +12,7 @@ def shortest_names(paths: Sequence[Path]) -> list[str]:
     """
     names: list[str] = []
     for parts in range(1, max((len(path.parts) for path in paths), default=0) + 1):
-        names = ["_".join(path.parts[-parts:]).strip("/") for path in paths]
+        names = ["_".join(path.parts[-parts:]).removeprefix("/_").strip("/") for path in paths]
         if len({*names}) == len(names):
             return names
     # a/b_c and a_b/c.

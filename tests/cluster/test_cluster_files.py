@@ -47,8 +47,10 @@ def test_sbatch_starts_the_script_on_every_node(tmp_path, settings):
     assert arguments == ["--label", "--cpus-per-task=64", *("bash", "scripts/llama/js_kl.sh", "js", "0.2")]
     assert "RAY_START_ARGS" in settings
 
-    without_name = subprocess.run(words[:-2], env=environment | job, capture_output=True, text=True, timeout=60)
-    assert without_name.returncode == 2 and without_name.stderr.startswith("usage: ") and not without_name.stdout
+    # Pre-sampling and the store need no NAME.
+    assert subprocess.run(words[:3], env=environment | job, capture_output=True, timeout=60).returncode == 0
+    without_script = subprocess.run(words[:2], env=environment | job, capture_output=True, text=True, timeout=60)
+    assert without_script.returncode == 2 and without_script.stderr.startswith("usage: ") and not without_script.stdout
 
 
 def test_pytorchjob_is_one_head_and_workers_alike(settings):

@@ -22,8 +22,10 @@ def sample_set(correct, style=None, style_names=STYLES, answer=None, unparsed=0,
     ids = np.arange(len(correct))
     answer = np.where(correct, 0, 1) if answer is None else np.array(answer)
     tokens, distinct_n = np.full(correct.shape, 5), np.full((len(correct), 4), 0.5)
-    about = (correct, style, style_names, ~correct, 0, answer, result, tokens, distinct_n, unparsed, [])
-    return SampleSet(Path("made by hand"), metadata, ids, *about)
+    judged = (correct, style, style_names, ~correct, 0, answer, result)
+    return SampleSet(
+        Path("made by hand"), metadata, ids, *judged, np.ones_like(correct), tokens, distinct_n, unparsed, []
+    )
 
 
 def test_keep_lost_and_newly_solved():
