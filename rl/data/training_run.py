@@ -24,6 +24,9 @@ RECORD, CONSOLE = "dph_run.json", "log.txt"
 # trainer (verl/dph/training/checkpoint_parts.py).
 MANIFEST, STATE = "manifest.json", "dph_state.json"
 
+# The key, among a manifest's settings, of what decides the scorer's verdicts; its value is empty if no server said it.
+VERDICT = "trainer.scorer_verdict_sha256"
+
 RECORD_FORMAT, MANIFEST_FORMAT = "dph-run/1", "dph-manifest/1"
 
 ALL: Final = "all"

@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rl.common.errors import UserError
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
-from rl.data.training_run import newest_checkpoint, newest_manifest, step_of
+from rl.data.training_run import VERDICT, newest_checkpoint, newest_manifest, step_of
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
-
-
-# What decided the verdicts of a run's scorer; empty if no server said it.
-_VERDICT = "trainer.scorer_verdict_sha256"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -164,7 +160,7 @@ def _decisive(run: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     said = {
         "the model": str(manifest["model"].get("model_hash", ""))[:12],
         "the last step": newest and step_of(newest),
-        _VERDICT: found.pop(_VERDICT, ""),
+        VERDICT: found.pop(VERDICT, ""),
     }
     return found | {name: value for name, value in said.items() if value}
 

@@ -60,8 +60,10 @@ def read_run(folder: Path) -> RunFolder:
             raise UserError(f"{logs} holds no *.jsonl: train with file among trainer.logger.")
         return RunFolder(folder, {}, None, total_steps, 0.0)
     newest = max(logs.glob("*.jsonl"))
-    log, of_newest = read_training_log(logs), read_training_log(newest)
-    steps = sorted({step for values in (of_newest or log).values() for step in values})
+    # What a stopped run logged after its last checkpoint is dropped: the resumed run will log it again.
+    reached = max((step for values in read_training_log(newest).values() for step in values), default=None)
+    log = read_training_log(logs, reached)
+    steps = sorted({step for values in log.values() for step in values})
     silent = max(0.0, time.time() - newest.stat().st_mtime)
     if not steps:
         return RunFolder(folder, {}, None, total_steps, silent)

@@ -77,6 +77,8 @@ def test_a_resumed_run_is_where_its_last_session_is(made_up_run):
     run.log({4: {trained: 4, "a": 2.0}}, "20260102-000000")  # from the checkpoint of step 3
     found = read_run(run.folder)
     assert found.step == 4 and found.log["a"] == {1: 1.0, 2: 1.0, 3: 1.0, 4: 2.0} and not found.has_ended
+    run.log({3: {"val": 1.0}}, "20260103-000000")  # so far a validation alone
+    assert read_run(run.folder).step == 3 and read_run(run.folder).log["a"] == {1: 1.0, 2: 1.0, 3: 1.0}
     run.log({}, "20260103-000000")
     assert read_run(run.folder).step == 4  # the third session has logged nothing yet
 

@@ -160,7 +160,7 @@ def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
     assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("<svg") == 2 * 3 and "samples the reference query itself failed" in page
-    assert "math: 2 prompts left out, longer than the limit." in page and "With 4 prompts per split" in page
+    assert "math: 2 prompts left out as too long." in page and "With 4 prompts per split" in page
 
 
 def test_checkpoints_and_etas(math_run, tmp_path):

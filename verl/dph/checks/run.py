@@ -25,7 +25,7 @@ from rl.checks.run import EVALUATE, MAIN, PRESAMPLE
 from rl.common import run_lock
 from rl.common.errors import UserError
 from rl.data.rows import Row, read_rows
-from rl.data.training_run import step_of
+from rl.data.training_run import VERDICT, step_of
 from verl.dph.checks import data, model, rules, scorer, store
 from verl.dph.pef.row_sources import check_given_rows
 from verl.dph.reward.settings import scorer_settings
@@ -221,7 +221,7 @@ def answers(subject: Subject) -> Finding:
         if rehearses(config):
             store.warn_of_other_rules(config, verdict)
         with open_dict(config):  # a checkpoint's manifest has all settings
-            OmegaConf.update(config, resume.VERDICT, verdict)
+            OmegaConf.update(config, VERDICT, verdict)
     databases = len({row.question["db_id"] for row in subject.rows if "db_id" in row.question})
     return ok(f"{scorer_settings(config)['scorer']} answers" + (f"; databases asked: {databases}" if databases else ""))
 

@@ -65,16 +65,15 @@ def warn_of_other_rules(config: DictConfig, verdict: str) -> None:
 
 
 def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
-    """Reject a store of another split: its prompts may be explored and rehearsed at once.
+    """Reject a store of another split: its prompts may be explored and rehearsed at once. Count prompts without a row.
 
     A store of responses from elsewhere has the prompts that these name.
     """
     if "responses" in store.meta:
         return
     files = files_of(data.sft_files)
-    in_store = {row.id for row in store.rows}
-    mastered = {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}
-    if left := mastered - in_store:
+    ids = _ids(files)
+    if left := ids - {row.id for row in store.rows}:
         logger.warning(
             "%s of data.sft_files %s no row in %s and %s not rehearsed: if the split was made again after the store, "
             "write the store again (delete it first).",
@@ -84,14 +83,18 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
             "is" if len(left) == 1 else "are",
         )
     if store.meta.get("coverage") == "solved":
-        files += files_of(data.train_files) + files_of(data.sft_wrong_files)
-    ids = {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}
+        more = files_of(data.train_files) + files_of(data.sft_wrong_files)
+        files, ids = files + more, ids | _ids(more)
     if others := [row.id for row in store.rows if row.id not in ids]:
         raise UserError(
             f"D_pef store {path} has {number_of(len(others), 'row')} (the first has id {others[0]}) whose prompts are "
             f"not in {' or '.join(map(str, files))}: write the store again for this split (delete it first), or name "
             "the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
         )
+
+
+def _ids(files: list[Path]) -> set:
+    return {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}
 
 
 def _checked_store(config: DictConfig) -> Store:

@@ -14,7 +14,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
-from rl.data.training_run import MANIFEST, NEWEST, newest_checkpoint, read_manifest, step_of
+from rl.data.training_run import MANIFEST, NEWEST, VERDICT, newest_checkpoint, read_manifest, step_of
 from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 
 logger = logging.getLogger(__name__)
@@ -36,9 +36,6 @@ _SHOWN = 8  # changes in one message
 
 # The parts of a checkpoint that a run goes on with, and their files (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
 _PARTS = {"model": "model_*.pt", "optimizer": "optim_*.pt", "extra": "extra_state_*.pt"}
-
-# The key, among the settings of a checkpoint's manifest, of what decides the scorer's verdicts.
-VERDICT = "trainer.scorer_verdict_sha256"
 
 
 def checkpoint_of(config: DictConfig) -> Path | None:
@@ -116,7 +113,7 @@ def check_parts(config: DictConfig, folder: Path) -> None:
     Raises:
         UserError: naming the part.
     """
-    with warnings.catch_warnings():  # need_critic warns that there is none
+    with warnings.catch_warnings():  # verl warns of every run without a critic
         warnings.simplefilter("ignore")
         critic = {"critic": config.critic} if need_critic(config) else {}
     ranks, not_loaded = config.trainer.nnodes * config.trainer.n_gpus_per_node, []

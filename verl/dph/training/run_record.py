@@ -18,11 +18,10 @@ from rl.common import atomic_write
 from rl.common.duration import duration
 from rl.common.fingerprint import file_sha256
 from rl.common.shortest_names import shortest_names
-from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, checkpoint_folder, read_record
+from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from verl.dph.sampling.job import chat_template
 from verl.dph.training.keep_probe import KEEP_RATE, NEWLY_SOLVED
-from verl.dph.training.resume import VERDICT
 
 logger = logging.getLogger(__name__)
 
