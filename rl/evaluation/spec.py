@@ -152,11 +152,8 @@ class ReportSpec(_Entry):
     def _comparable(self) -> "ReportSpec":
         if BASE not in self.methods:
             raise ValueError(f"there is no method '{BASE}', which the others are compared with; add it")
-        labelled: dict[str, str] = {}
         for name, method in self.methods.items():
             method.label = method.label or LABELS.get(name, name)
-            if (other := labelled.setdefault(method.label, name)) != name:
-                raise ValueError(f"methods '{other}' and '{name}' are both labelled {method.label}; rename one")
             if method.splits.keys() != self.methods[BASE].splits.keys():
                 raise ValueError(
                     f"method '{name}' has the splits {sorted(method.splits)} and '{BASE}' has {sorted(self.splits)}; "
@@ -164,6 +161,8 @@ class ReportSpec(_Entry):
                 )
             for step, checkpoint in method.checkpoints.items():
                 self._require_known(f"checkpoint {step} of method '{name}'", checkpoint.splits)
+        if alike := with_one_label({name: method.label for name, method in self.methods.items()}):
+            raise ValueError(f"methods {' and '.join(alike)} have one label; give one of them another")
         self._require_known("questions", self.questions)
         if self.groups and not self.questions:
             raise ValueError("groups are read from the data files of the questions; give 'questions' too")
@@ -181,6 +180,18 @@ class ReportSpec(_Entry):
                 f"{what} has the split '{unknown[0]}', which is not one of the report's ({', '.join(self.splits)}); "
                 "correct its name, or remove it"
             )
+
+
+def with_one_label(labels: Mapping[str, str]) -> list[str]:
+    """The first methods that share a label, and would be one row of a table; empty if all labels differ.
+
+    Args:
+        labels: by method; "" is the default.
+    """
+    by_label: dict[str, list[str]] = {}
+    for name, label in labels.items():
+        by_label.setdefault(label or LABELS.get(name, name), []).append(name)
+    return next((names for names in by_label.values() if len(names) > 1), [])
 
 
 def specification(content: Mapping[str, Any], folder: Path) -> ReportSpec:

@@ -96,5 +96,5 @@ def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
 
 def test_methods_of_one_label_would_be_one_row(math_run):
     math_run.content["methods"]["grpo"]["label"] = "DPH-JS"
-    with pytest.raises(UserError, match="methods 'grpo' and 'dph_js' are both labelled DPH-JS"):
+    with pytest.raises(UserError, match="methods grpo and dph_js have one label; give one of them another"):
         read_spec(math_run.write())

@@ -152,7 +152,7 @@ def rejected(folder: Path) -> dict[str, dict]:
             "settings": {"bird": {"n": 4}}
         },
         "evaluate.styles_by='colour' is unknown: use one of structure, prefix, none.": {"styles_by": "colour"},
-        "js and grpo would both be GRPO in the report: give one another label": {
+        "js and grpo have one label in the report: give one another in evaluate.methods.": {
             "models": {"base": base, "js": run, "grpo": run},
             "methods": {"js": {"label": "GRPO"}},
         },

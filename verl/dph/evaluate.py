@@ -35,7 +35,7 @@ from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.outputs import GREEDY, SAMPLED, evaluation_spec, pass_table, stored_base
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, check_description
+from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
 from rl.evaluation.splits import Split, splits_of, without_effect
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
@@ -298,13 +298,9 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
         )
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
         check_description(f"evaluate.methods.{name}", entry)
-    labelled: dict[str, str] = {}
-    for name in known:
-        label = (evaluate.methods.get(name) or {}).get("label") or LABELS.get(name, name)
-        if (other := labelled.setdefault(label, name)) != name:
-            raise UserError(
-                f"{other} and {name} would both be {label} in the report: give one another label in evaluate.methods."
-            )
+    labels = {name: (evaluate.methods.get(name) or {}).get("label", "") for name in known}
+    if alike := with_one_label(labels):
+        raise UserError(f"{' and '.join(alike)} have one label in the report: give one another in evaluate.methods.")
 
 
 def with_variables(arguments: list[str]) -> list[str]:
