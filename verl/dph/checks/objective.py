@@ -11,7 +11,7 @@ from verl.dph.checks.model import config_json, data_parallel_ranks, roles
 from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
-from verl.dph.training.config import DPHActorConfig, active_forms, mini_batch_rows, mini_batches, rehearses
+from verl.dph.training.config import active_forms, mini_batch_rows, mini_batches, rehearses
 
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
 RESPONSE_MEANS = ("geo_mean", "sapo")
@@ -110,7 +110,7 @@ def divergence(config: DictConfig) -> Iterator[str]:
         for name in ("sft_importance_max", "sft_policy_log_ratio_max"):
             if actor[name] != getattr(Rehearsal, name):
                 yield f"actor.{name}={actor[name]} is of rows of D_exp, and {mode} has no term on them: leave it out."
-    bound = actor.sft_log_ratio_max not in (None, DPHActorConfig.sft_log_ratio_max)
+    bound = actor.sft_log_ratio_max not in (None, Rehearsal.sft_log_ratio_max)
     if bound and not on_pef:
         yield (
             f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds tokens of D_pef, and {mode} has no term on "
