@@ -323,3 +323,10 @@ def test_a_model_that_is_neither_a_folder_nor_on_the_hub(run, tmp_path, monkeypa
     assert time.monotonic() - began < 15
     (tmp_path / "mine").mkdir()
     assert "path=mine/nomodel holds no config.json" in run.rejection({f"{MODEL}path": "mine/nomodel"})
+
+
+def test_the_checks_load_no_engine():
+    """It takes seconds, and verl warns of each engine that is not installed, before every sentence about a setting."""
+    program = "import sys, verl.dph.checks.run; sys.exit('verl.workers.engine' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "is not available" not in done.stderr, done.stderr

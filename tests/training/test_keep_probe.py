@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 from verl.dph.training import keep_probe
-from verl.dph.training.keep_probe import KEEP_RATE, NEWLY_SOLVED, KeepProbe
+from verl.dph.training.config import KEEP_RATE, NEWLY_SOLVED
+from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.rollout_ledger import Scored
 
 RIGHT, WRONG, UNJUDGED = ({"acc": acc, "gold_error": gold_error} for acc, gold_error in ((1, 0), (0, 0), (0, 1)))

@@ -21,6 +21,10 @@ _Settings: Any = make_dataclass(
 )
 
 
+# The keep probe's metrics (keep_probe.py, which loads verl's trainers).
+KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
+
+
 class DPHActorConfig(_Settings):
     """verl's FSDP actor settings and the rehearsal's (rl/configuration/training.py)."""
 

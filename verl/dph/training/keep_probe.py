@@ -23,12 +23,12 @@ from rl.common.errors import UserError
 from rl.data.rows import SAMPLES
 from rl.data.split import BASE_CORRECT
 from verl.dph.cpu.agent_loop import SEED
+from verl.dph.training.config import KEEP_RATE, NEWLY_SOLVED
 from verl.dph.training.rollout_ledger import scored
 from verl.dph.training.rollout_metrics import response_of
 
 logger = logging.getLogger(__name__)
 
-KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 KEEP_PROMPTS, UNJUDGED = "dph/keep_prompts", "dph/keep_unjudged"
 
 

@@ -21,7 +21,7 @@ from rl.common.shortest_names import shortest_names
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from verl.dph.sampling.job import chat_template
-from verl.dph.training.keep_probe import KEEP_RATE, NEWLY_SOLVED
+from verl.dph.training.config import KEEP_RATE, NEWLY_SOLVED
 
 logger = logging.getLogger(__name__)
 
