@@ -15,7 +15,7 @@ from types import ModuleType
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import DEFAULT_EXPERIMENT, KINDS, files, methods
+from rl.configuration.methods import DEFAULT_EXPERIMENT, KINDS, add_experiment, methods
 from rl.configuration.names import verl_folder
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -209,12 +209,7 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
     if name == "train":
         names = [*methods(*KINDS)]
         parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
-    parser.add_argument(
-        "--experiment",
-        choices=[*files("experiment")],
-        metavar="NAME",
-        help=f"the paper's experiment: {', '.join(files('experiment'))} (default: SETTINGS, else {DEFAULT_EXPERIMENT})",
-    )
+    add_experiment(parser)
 
 
 def _method(name: str) -> str:

@@ -15,6 +15,7 @@ from rl.checks.main_memory import LESS, Need, memory, need_of
 from rl.checks.model_shape import ModelShape, model_shape
 from rl.common.duration import duration
 from rl.common.errors import UserError
+from rl.configuration.methods import add_experiment
 
 if TYPE_CHECKING:
     from rl.configuration.run import Run
@@ -126,6 +127,7 @@ def parser() -> argparse.ArgumentParser:
         help=f"{', '.join(GPU_TYPES)}, or TYPE-GB such as a100-40 (default: GPU_TYPE, this machine's, else a800)",
     )
     parser.add_argument("--json", action="store_true", help="print bytes and seconds as JSON")
+    add_experiment(parser)
     parser.add_argument("script", metavar="SCRIPT", help="a script of scripts/llama or scripts/qwen")
     parser.add_argument("arguments", nargs="*", metavar="ARG", help="the script's: NAME, numbers, KEY=VALUE")
     return parser
@@ -137,7 +139,8 @@ def main(arguments: Sequence[str]) -> int:
 
     # The script takes every other argument, such as ~KEY or --cfg.
     options, others = parser().parse_known_args(arguments)
-    run = run_of(options.script, [*options.arguments, *others])
+    experiment = [f"--experiment={options.experiment}"] if options.experiment else []
+    run = run_of(options.script, [*options.arguments, *others, *experiment])
     if not run.named_device:
         run = run.with_overrides(["device=cuda"])  # a plan needs no GPU here
     run_checks.check(run.composed, run.program, without=run_checks.OF_FILES)

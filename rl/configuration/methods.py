@@ -1,5 +1,6 @@
 """Methods and experiments, read from the files of verl/dph/config/method and verl/dph/config/experiment."""
 
+import argparse
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -125,6 +126,17 @@ def known_variables() -> set[str]:
     }
 
 
+def add_experiment(parser: argparse.ArgumentParser, default: str = DEFAULT_EXPERIMENT) -> None:
+    """Add the option that names an experiment of ours.
+
+    Args:
+        default: the experiment, if neither the option nor SETTINGS names one.
+    """
+    names = [*files("experiment")]
+    about = f"the paper's experiment: {', '.join(names)} (default: SETTINGS, else {default})"
+    parser.add_argument("--experiment", choices=names, metavar="NAME", help=about)
+
+
 def experiment_part(name: str) -> ConfigFile:
     """A file that several experiments share."""
     return ConfigFile(CONFIG_DIR / "experiment" / "base" / f"{name}.yaml")
@@ -144,6 +156,6 @@ def experiment(name: str) -> ConfigFile:
         return ConfigFile(path.resolve())
     fault = "are not a YAML file in a folder named experiment" if path.is_file() else "do not exist"
     raise UserError(
-        f"the settings {name} {fault}: give {', '.join(ours)}, or a file of your own in SETTINGS, such as "
+        f"the settings '{name}' {fault}: give {', '.join(ours)}, or a file of your own in SETTINGS, such as "
         "mine/experiment/my_sql.yaml."
     )

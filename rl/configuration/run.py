@@ -221,7 +221,8 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
 
     Args:
         script: a path such as scripts/llama/js_kl.sh, or the name of a method, such as js_kl.
-        arguments: NAME and numbers by position, then Hydra overrides; --dry-run[=config] and --help anywhere.
+        arguments: NAME and numbers by position, then Hydra overrides; --experiment NAME in place of SETTINGS,
+            --dry-run[=config] and --help anywhere.
 
     Raises:
         UserError: there is no such script, or the arguments are wrong.
@@ -234,8 +235,21 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
         )
     folder = methods.FOLDERS.get(path.parent.name if path.suffix else "", methods.DEFAULT_EXPERIMENT)
     shown = f"bash {script}" if path.suffix else f"dph train {script}"
-    run = Run(shown, known[path.stem], methods.experiment(os.environ.get("SETTINGS") or folder))
-    return _read(run, arguments)
+    named, others = _experiment(arguments)
+    experiment = methods.experiment(os.environ.get("SETTINGS") or folder if named is None else named)
+    return _read(Run(shown, known[path.stem], experiment), others)
+
+
+def _experiment(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The value of --experiment, None without it, and the other arguments."""
+    named, others, words = None, [], iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option == "--experiment":
+            named = value if equals else next(words, "")
+        else:
+            others.append(word)
+    return named, others
 
 
 def _read(run: Run, arguments: Sequence[str]) -> Run:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files
+from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.data.wording import histogram, without_reference
 
@@ -113,7 +113,7 @@ def parser(default: str = DEFAULT_EXPERIMENT) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--experiment", choices=files("experiment"), help=f"the paper's experiment (default: SETTINGS, else {default})")
+    add_experiment(parser, default)
     add("--samples", type=Path, nargs="+", metavar="FILE", help="default: SAMPLES, else DATA_DIR/generate_data/0.jsonl")
     add("--data", type=Path, metavar="FILE", help="the parquet that was sampled (default: TRAIN_FILE)")
     add("--out", type=Path, metavar="FOLDER", help="folder of the two parts (default: DATA_DIR)")

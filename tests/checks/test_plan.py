@@ -47,6 +47,7 @@ def test_the_table(plan):
 
 
 def test_options_anywhere_and_json(plan):
+    assert plan("js_kl", "run", "0.2", "--experiment", "qwen_math", FLASH)[1].startswith("Qwen2.5-Math-7B, 7.62B")
     code, out = plan("scripts/llama/js_kl.sh", "run", "--json", "0.2", "--gpu", "h100", FLASH)
     found = json.loads(out)
     assert code == 0 and found["fits"] and found["estimated"] and found["gpu"]["name"] == "h100"

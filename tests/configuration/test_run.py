@@ -44,6 +44,15 @@ def test_a_method_s_name_and_the_environment_s_settings(environment):
     assert run.values["trainer.total_training_steps"] == 10  # YAML reads 8
 
 
+def test_an_experiment_by_option(environment):
+    environment(SETTINGS="demo")
+    for words in (["my_run", "0.2", "--experiment", "qwen_math"], ["--experiment=qwen_math", "my_run", "0.2"]):
+        run = run_of("js_kl", [*words, "trainer.save_freq=2"])
+        assert run.experiment.name == "qwen_math" and run.values["trainer.experiment_name"] == "my_run"
+    with pytest.raises(UserError, match="the settings '' do not exist: give demo, "):
+        run_of("js_kl", ["my_run", "--experiment"])
+
+
 def test_variables_of_other_methods():
     given = {
         "ALPHA": "0.2",

@@ -112,7 +112,7 @@ def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, 
     run_program(PROGRAM)
     assert ids(tmp_path / "wrong.parquet") == [30, 50]
     monkeypatch.setenv("SETTINGS", "nothing")
-    assert "the settings nothing do not exist" in run_program(PROGRAM)
+    assert "the settings 'nothing' do not exist" in run_program(PROGRAM)
     run_program(PROGRAM, "--experiment", "qwen_math")
 
 
@@ -124,7 +124,7 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
     assert (launch.near_perfect, launch.keep_zero, launch.paper.name) == (5, False, "Qwen2.5-Math")
     for other in (path.with_suffix(".sh"), tmp_path / "mine.yaml"):
         path.rename(path := other)
-        with pytest.raises(UserError, match=f"{path} are not a YAML file in a folder named experiment: give demo"):
+        with pytest.raises(UserError, match=f"{path}' are not a YAML file in a folder named experiment: give demo"):
             settings_of(str(path))
 
 

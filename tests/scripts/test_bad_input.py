@@ -108,7 +108,7 @@ def test_the_weight_of_the_policy_loss_is_compared_by_the_program_as_a_number(la
         ("dapo", "VAL_FILES", "data.val_files={} does not exist: the commands of docs/howto/data.md write it"),
         ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("forward_kl", "SFT_PT", "data.sft_pt={} does not exist: run get_correct_data_tensor.sh"),
-        ("grpo", "SETTINGS", "the settings {} do not exist"),
+        ("grpo", "SETTINGS", "the settings '{}' do not exist"),
     ],
 )
 def test_missing_files(launcher, files, script, variable, words):
