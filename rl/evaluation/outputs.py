@@ -1,12 +1,13 @@
 """The files of an evaluation: a stored base to compare with, the report's specification, and the table at the end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
+from rl.common.fingerprint import short
 from rl.data.sample_file import SampleMetadata, read_metadata
 from rl.data.sample_summary import summarize
 from rl.data.training_run import Run
@@ -35,7 +36,7 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
     """
     if not folder.is_dir():
         raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
-    base = folder / BASE if (folder / BASE).is_dir() else folder
+    base = _base_in(folder)
     found = {BASE: {name: base / name for name in wanted}}
     again = base.parent / BASE_AGAIN
     sampled = [name for name in wanted if not name.endswith(GREEDY)]
@@ -45,6 +46,31 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
         for name, path in files.items():
             _require_same(path, wanted[name])
     return found
+
+
+def require_base_judged_alike(folder: Path, names: Iterable[str], scorer: str) -> None:
+    """Reject a scorer that judges otherwise than the one of the base's samples, before others are drawn.
+
+    Args:
+        folder: as in stored_base.
+        names: of the files that are about to be drawn; the base may lack some.
+        scorer: what decides its verdicts (verdict_sha256), or "".
+
+    Raises:
+        UserError: naming both.
+    """
+    for path in (_base_in(folder) / name for name in names):
+        judged_by = read_metadata(path).scorer if path.is_file() else ""
+        if "" not in (judged_by, scorer) and judged_by != scorer:
+            raise UserError(
+                f"A scorer with other settings judged {path} (verdict_sha256 was {short(judged_by)} "
+                f"and is {short(scorer)}), and samples that this one judges could not be compared with it: start the "
+                "scorer as before, or sample the base again."
+            )
+
+
+def _base_in(folder: Path) -> Path:
+    return folder / BASE if (folder / BASE).is_dir() else folder
 
 
 def _require_same(path: Path, wanted: SampleMetadata) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
-from rl.evaluation.outputs import stored_base
+from rl.evaluation.outputs import require_base_judged_alike, stored_base
 
 METADATA = SampleMetadata("base", "hash", "hash", 1.0, 0.95, -1, 2, 0, 64, {"/there/a.parquet": "sha"}, 3)
 GREEDY = replace(METADATA, n=1, temperature=0.0)
@@ -55,3 +55,18 @@ def test_what_is_not_there_or_not_finished(run):
     write(run / "base" / "a.jsonl", METADATA, missing=1)
     with pytest.raises(UserError, match="holds 5 of 6 samples: re-run that evaluation"):
         stored_base(run, WANTED)
+
+
+def test_another_scorer_is_rejected_before_sampling(run):
+    write(run / "judged" / "base" / "a.jsonl", replace(METADATA, scorer="rules"))
+    for folder, names, scorer in (
+        (run / "judged", ["a.jsonl", "b.jsonl"], "rules"),
+        (run / "judged", ["a.jsonl"], ""),  # a reward function of the user's
+        (run / "judged", ["b.jsonl"], "other"),  # the base lacks it
+        (run, ["a.jsonl"], "other"),  # an older file does not say what judged it
+    ):
+        require_base_judged_alike(folder, names, scorer)
+    with pytest.raises(
+        UserError, match=r"judged .*a.jsonl \(verdict_sha256 was rules and is other\).*start the scorer as"
+    ):
+        require_base_judged_alike(run / "judged" / "base", ["a.jsonl"], "other")

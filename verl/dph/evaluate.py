@@ -32,7 +32,14 @@ from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.outputs import GREEDY, SAMPLED, evaluation_spec, pass_table, stored_base
+from rl.evaluation.outputs import (
+    GREEDY,
+    SAMPLED,
+    evaluation_spec,
+    pass_table,
+    require_base_judged_alike,
+    stored_base,
+)
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
@@ -164,7 +171,9 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
     missing = [job for job in jobs if not job.complete()]
     if not missing:
         return
-    await check_scorer(config, (prompt.row for job in missing for prompt in job.prompts))
+    verdict = await check_scorer(config, (prompt.row for job in missing for prompt in job.prompts))
+    base = Path(config.evaluate.base or config.evaluate.output).expanduser()
+    require_base_judged_alike(base, {job.output.name for job in missing}, verdict)
     logger.info("Sampling %s: %s", name, ", ".join(job.output.name for job in missing))
     of_engine = copy.deepcopy(config)
     of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
