@@ -81,7 +81,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({f"{ACTOR}sft_js_exp_weight": 3}, "sft_js_exp_weight=3 is read by sft_loss_mode=js only"),
         (
             of_mode("js") | {f"{ACTOR}sft_loss_form": "generator", f"{ACTOR}sft_js_exp_weight": 3.0},
-            "sft_js_exp_weight=3.0 weighs one half of the divergence against the other, and actor.sft_loss_mode=js with",
+            "sft_js_exp_weight=3.0 weighs one half of the divergence against the other, and actor.sft_loss_mode=js w",
         ),
         (of_mode("none") | {f"{ACTOR}alpha_coeff": 0.8}, "alpha_coeff=0.8 is read by sft_loss_mode=alpha only"),
         (

@@ -108,8 +108,8 @@ def divergence(config: DictConfig) -> Iterator[str]:
     yield from _baseline(actor, mode, on_pef)
     if actor.sft_loss_mode == "js" and actor.sft_js_exp_weight is not None and not (on_pef and on_exp):
         yield (
-            f"actor.sft_js_exp_weight={actor.sft_js_exp_weight} weighs one half of the divergence against the other, and "
-            f"{mode} has a single one: leave it out."
+            f"actor.sft_js_exp_weight={actor.sft_js_exp_weight} weighs one half of the divergence against the other, "
+            f"and {mode} has a single one: leave it out."
         )
     if not on_exp:
         for name in ("sft_importance_max", "sft_policy_log_ratio_max"):
