@@ -128,6 +128,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "adv_estimator=grpo_passk compares the best two responses of a prompt, and rollout.n=1",
         ),
         (
+            {"actor_rollout_ref.rollout.n": 1},
+            "adv_estimator=grpo compares the responses to a prompt, and with rollout.n=1 verl takes the reward itself",
+        ),
+        (
             {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
             "success_cap=0.6 counts the correct responses of a group, but rollout.n=1 makes none: use 2 or more",
         ),

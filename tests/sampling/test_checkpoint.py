@@ -184,6 +184,18 @@ def test_the_best_checkpoint_is_exported_in_half_precision(saved, run, tmp_path)
     assert all(torch.equal(value, trained[name].bfloat16()) for name, value in weights.items())
 
 
+def test_converted_weights_come_without_the_index_of_the_others(saved, run, tmp_path):
+    """Half the bytes can be one file where there were several, and vLLM reads only those that the index names."""
+    trained = AutoModelForCausalLM.from_pretrained(saved / "model", dtype=torch.float32)
+    trained.save_pretrained(run / "global_step_3" / "actor" / "huggingface", max_shard_size="10KB")
+    exported = tmp_path / "plain", tmp_path / "converted"
+    for out, words in zip(exported, ([], ["--dtype", "float16"]), strict=True):
+        export.main([str(run), str(out), *words])
+    assert (exported[0] / "model.safetensors.index.json").is_file()
+    assert [path.name for path in exported[1].glob("*.safetensors*")] == ["model.safetensors"]
+    assert load_file(exported[1] / "model.safetensors").keys() >= dict(trained.named_parameters()).keys()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

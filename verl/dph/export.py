@@ -81,6 +81,8 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remot
                 policy = AutoModelForCausalLM.from_pretrained(
                     aside, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code
                 )
+                for weights in aside.glob("*.safetensors*"):  # their number, and so the index, may become another
+                    weights.unlink()
                 policy.save_pretrained(aside)
             if (checkpoint / MANIFEST).is_file():  # checkpoints of other programs have none
                 shutil.copy(checkpoint / MANIFEST, aside / "training_manifest.json")

@@ -187,6 +187,12 @@ def advantages(config: DictConfig) -> Iterator[str]:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
     if algorithm.adv_estimator == GRPO_PASSK and n < 2:
         yield f"{estimator} compares the best two responses of a prompt, and rollout.n={n}: use 2 or more."
+    actor = config.actor_rollout_ref.actor
+    if algorithm.adv_estimator == "grpo" and n < 2 and actor.policy_loss_coeff > 0 and not actor.generate_sft:
+        yield (
+            f"{estimator} compares the responses to a prompt, and with rollout.n={n} verl takes the reward itself as "
+            "the advantage: use 2 or more (1 without RL, actor.policy_loss_coeff=0)."
+        )
     if algorithm.adv_estimator != W_REINFORCE:
         return
     if algorithm.use_kl_in_reward or OmegaConf.select(reward, "reward_kwargs.overlong_buffer_cfg.enable"):
