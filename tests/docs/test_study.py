@@ -286,16 +286,26 @@ def test_what_the_page_says_of_the_pretrained_model_are_its_verdicts():
         }
         return [found[f"higher {column} than {other}"] for column in columns]
 
-    assert verdicts("grpo", "the base", "in_domain") == ["supported", "inconclusive", "lower"]
-    assert verdicts("dph_js", "the base", "in_domain") == ["supported", "inconclusive", "lower"]
-    assert verdicts("dph_js", "the base", "out_of_domain")[0] == "supported"
-    assert {*verdicts("dph_js", "GRPO", "in_domain"), *verdicts("dph_js", "GRPO", "out_of_domain")} == {"inconclusive"}
-    for k in ("1", "8", "32"):
-        grpo, dph_js = (
-            {split: PRETRAINED[m][split]["pass@k"][k][0] for split in PRETRAINED[m]} for m in ("grpo", "dph_js")
-        )
-        assert dph_js["in_domain"] < grpo["in_domain"] and dph_js["out_of_domain"] > grpo["out_of_domain"]
-    assert PRETRAINED["grpo"]["in_domain"]["styles"][0] < 1.3 and PRETRAINED["dph_js"]["in_domain"]["styles"][0] > 2.3
+    higher, equal, lower = "supported", "inconclusive", "lower"
+    assert verdicts("grpo", "the base", "in_domain") == [higher, equal, equal]
+    assert verdicts("dph_js", "the base", "in_domain") == [higher, lower, lower]
+    assert verdicts("dph_js", "GRPO", "in_domain") == [lower, equal, equal]
+    assert verdicts("dph_f_solved_cap", "the base", "in_domain") == [equal, equal, equal]
+    assert verdicts("dph_f_solved_cap", "GRPO", "in_domain") == [lower, equal, equal]
+    trained = ("grpo", "dph_js", "dph_f_solved_cap")
+    outside = [verdicts(method, "the base", "out_of_domain") for method in trained]
+    assert outside == [[equal] * 3] * 3
+
+    def value(method, split, k):
+        return PRETRAINED[method][split]["pass@k"][k][0]
+
+    for k in ("8", "32"):
+        base, grpo, dph_js, recipe = (value(method, "in_domain", k) for method in ("base", *trained))
+        assert dph_js < grpo < recipe < base
+    assert value("base", "in_domain", "1") < value("dph_f_solved_cap", "in_domain", "1")
+    assert max(("base", *trained), key=lambda method: value(method, "out_of_domain", "8")) == "dph_f_solved_cap"
+    styles = {method: PRETRAINED[method]["in_domain"]["styles"][0] for method in ("base", *trained)}
+    assert styles["grpo"] < 1.4 and min(styles["dph_js"], styles["dph_f_solved_cap"]) >= styles["base"]
 
 
 def test_the_readme_has_the_recorded_demos_values():
