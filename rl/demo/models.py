@@ -29,6 +29,7 @@ class DemoModel:
         bf16: whether a CPU that multiplies in bfloat16 does so.
         pretrained: whether MODEL_PATH may name another model that is fine-tuned in its place.
         styles: the first words of responses that the report counts as styles; None for SQL, which has its own.
+        has_expert: whether its task has responses from elsewhere (rl/demo/methods.py, EXPERT).
         has_checks: whether the exit code is 1 if a promise is not held (rl/evaluation/analysis/promises.py).
     """
 
@@ -53,6 +54,7 @@ class DemoModel:
     bf16: bool = False
     pretrained: bool = False
     styles: tuple[str, ...] | None = None
+    has_expert: bool = True
     has_checks: bool = True
 
     @property
@@ -121,6 +123,7 @@ SMOLLM2 = DemoModel(
     bf16=True,
     pretrained=True,
     styles=tuple(STYLES),
+    has_expert=False,
     has_checks=False,
 )
 MODELS = {model.name: model for model in (TINY, SMOLLM2)}

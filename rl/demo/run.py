@@ -29,7 +29,7 @@ from rl.demo.experiment import (
     ignore_variables,
     settings,
 )
-from rl.demo.methods import METHODS, method_names
+from rl.demo.methods import EXPERT, METHODS, method_names
 from rl.demo.models import MODELS, TINY, DemoModel
 from rl.demo.stages import Stage
 
@@ -139,6 +139,11 @@ def main(arguments: list[str] | None = None) -> int:
         steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
         if steps < 1:
             raise UserError(f"--steps is {steps}; it must be at least 1.")
+        if not model.has_expert and (of_expert := [name for name in methods if METHODS[name].store == EXPERT]):
+            raise UserError(
+                f"--methods names {', '.join(of_expert)}, whose expert responses only the task of --model {TINY.name} has: leave "
+                "it out."
+            )
         if model_path:
             from rl.checks.files import check_model  # loads omegaconf, and help must not
 

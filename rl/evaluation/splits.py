@@ -81,7 +81,7 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
     for name, files in evaluate.splits.items():
         if name in found:
             raise UserError(f"{name} is in both evaluate.benchmarks and evaluate.splits: rename the split.")
-        found[name] = ((files,) if isinstance(files, str) else tuple(files), own)
+        found[name] = (_files_of(f"evaluate.splits.{name}", files), own)
     for name, changes in evaluate.settings.items():
         if name not in found:
             raise UserError(f"evaluate.settings has {name}, which is not a split of this run: use {', '.join(found)}.")
@@ -124,8 +124,19 @@ def _rescored(name: str, entry: Any, splits: Mapping[str, Split]) -> Split:
     if name in splits or of not in splits:
         wrong = f"the name {name} is taken" if name in splits else f"there is no split {of}"
         raise UserError(f"evaluate.rescored.{name}: {wrong} among {', '.join(splits)}; choose another.")
-    files = (entry["files"],) if isinstance(entry["files"], str) else tuple(entry["files"])
-    return Split(files, splits[of].settings, of)
+    return Split(_files_of(f"evaluate.rescored.{name}.files", entry["files"]), splits[of].settings, of)
+
+
+def _files_of(key: str, value: Any) -> tuple[str, ...]:
+    """One path or several.
+
+    Raises:
+        UserError: it is something else.
+    """
+    files = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
+    if not files or not all(isinstance(file, str) and file for file in files):
+        raise UserError(f"{key} is {value!r}: give a parquet file, or a list of them.")
+    return files
 
 
 def _files(name: str, folder: Path) -> tuple[str, ...]:

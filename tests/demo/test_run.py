@@ -87,6 +87,15 @@ def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, mo
         assert name != "demo" or (parsed.methods, parsed.steps) == ("grpo,dph_js,dapo_exp", 60)
 
 
+def test_a_method_that_the_task_does_not_fit_is_rejected_before_the_first_stage(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run.main(["--model", "smollm2", "--methods", "grpo,chord_mu", "--out", str(tmp_path / "out")])
+    assert ended.value.code == 2 and not (tmp_path / "out").exists()
+    assert (
+        "--methods names chord_mu, whose expert responses only the task of --model tiny has" in capsys.readouterr().err
+    )
+
+
 def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MODEL_PATH", f"{tmp_path}/none")
     with pytest.raises(SystemExit) as ended:

@@ -84,6 +84,11 @@ def test_settings_of_own_splits_have_no_effect_on_benchmarks(data):
         ({"splits": {"a": "f"}, "settings": {"b": {"n": 1}}}, "evaluate.settings has b, which is not a split"),
         ({"splits": {"a": "f"}, "settings": {"a": 3}}, "evaluate.settings.a is 3: give a mapping"),
         ({"splits": {"a": "f"}, "rescored": {"b": "f"}}, "evaluate.rescored.b is 'f': give {of: SPLIT, files:"),
+        *(({"splits": {"a": files}}, r"evaluate.splits.a is .*: give a parquet") for files in (None, 5, "", [], [3])),
+        (
+            {"splits": {"a": "f"}, "rescored": {"b": {"of": "a", "files": None}}},
+            "rescored.b.files is None: give a parquet",
+        ),
         ({"splits": {"a": "f"}, "rescored": {"b": {"of": "c", "files": "f"}}}, "there is no split c among a; choose"),
         ({"splits": {"a": "f"}, "rescored": {"a": {"of": "a", "files": "f"}}}, "the name a is taken among a; choose"),
         *(

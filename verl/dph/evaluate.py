@@ -256,6 +256,8 @@ def _checked(config: DictConfig) -> dict[str, Split]:
             found = {} if OmegaConf.is_missing(evaluate, name) else evaluate[name]
             if not found or OmegaConf.is_dict(found):
                 evaluate[name] = {str(key): of for key, of in (found or {}).items()}
+    if not OmegaConf.is_missing(evaluate, "output") and not evaluate.output:
+        raise UserError("evaluate.output is empty: name the folder of the samples and the report.")
     check(config, EVALUATE, without=("model",))
     for key in ("models", "splits", "rescored"):
         for name in evaluate[key]:
