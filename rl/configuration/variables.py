@@ -53,7 +53,7 @@ def _files(name: str, default: Any) -> list[str]:
 
 def _checkout() -> str:
     """The checkout's folder; the working folder if the package is installed without one."""
-    return os.environ.get("PROJECT_DIR") or str(CHECKOUT if (CHECKOUT / "scripts").is_dir() else Path.cwd())
+    return os.environ.get("DPH_PROJECT_DIR") or str(CHECKOUT if (CHECKOUT / "scripts").is_dir() else Path.cwd())
 
 
 def _sum(*numbers: Any) -> Any:

@@ -30,6 +30,7 @@ class Split:
     wrong: pa.Table  # fewer
     pass_counts: Counter[int]  # prompts by their number of correct samples, 0..n, without gold_failed
     gold_failed: list[int]  # ids whose reference failed in every sample: no response can be rewarded
+    gold_failed_at_times: list[int]  # ids whose reference failed in some samples, which count as wrong
     dropped_zero: int  # prompts without a correct sample that were left out
     overlong: int  # prompts that were too long to be sampled, also left out
 
@@ -55,7 +56,8 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
     if not pa.types.is_integer(table.schema.field("id").type):
         raise UserError(f"{data} has ids of the type {table.schema.field('id').type}: make them whole numbers.")
     ids = table["id"].to_pylist()
-    correct, gold_failed = _correct_counts(samples, n)
+    correct, failures = _correct_counts(samples, n)
+    gold_failed = {id for id, count in failures.items() if count == n}
     _check_ids(data, ids, correct.keys() | set(metadata.overlong_ids))
     counts = [correct.get(id) for id in ids]  # None: too long to be sampled
     lowest_kept = 0 if keep_zero else 1
@@ -73,6 +75,7 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
         wrong=table.filter(pa.array(explored, pa.bool_())),
         pass_counts=Counter(count for id, count in correct.items() if id not in gold_failed),
         gold_failed=[id for id in ids if id in gold_failed],
+        gold_failed_at_times=[id for id in ids if 0 < failures[id] < n],
         dropped_zero=0 if keep_zero else counts.count(0),
         overlong=counts.count(None),
     )
@@ -135,8 +138,8 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
     return first
 
 
-def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], set[int]]:
-    """Number of correct samples by id, and the ids whose reference failed in every sample; each id must have n."""
+def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], Counter[int]]:
+    """Number of correct samples by id, and of those whose reference failed; each id must have n."""
     correct: Counter[int] = Counter()
     drawn: Counter[int] = Counter()
     gold_failures: Counter[int] = Counter()
@@ -149,7 +152,7 @@ def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], se
         if number != n:
             hint = "re-run the sampler to resume" if number < n else "sample again"
             raise UserError(f"{', '.join(map(str, samples))}: id {id} has {number} samples, not {n}: {hint}.")
-    return dict(correct), {id for id, failures in gold_failures.items() if failures == n}
+    return dict(correct), gold_failures
 
 
 def _check_ids(data: Path, ids: list, known: set[int]) -> None:

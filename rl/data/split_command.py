@@ -14,7 +14,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
-from rl.data.wording import histogram, without_reference
+from rl.data.wording import histogram, named, number_of, without_reference
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -77,6 +77,11 @@ def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:
     lines = histogram(f"correct of {n}", prompts, {"no reference": zero} | names)
     if failed:
         lines.append(f"no reference: {without_reference(parts.gold_failed)}")
+    if at_times := parts.gold_failed_at_times:
+        lines.append(
+            f"The gold answer of {number_of(len(at_times), 'prompt')} failed in some samples ({named(at_times)}), which "
+            "count as wrong."
+        )
     if parts.overlong:
         lines.append(f"{parts.overlong} prompts are too long to be sampled and are left out.")
     sizes = {

@@ -141,8 +141,8 @@ def main(arguments: list[str] | None = None) -> int:
             raise UserError(f"--steps is {steps}; it must be at least 1.")
         if not model.has_expert and (of_expert := [name for name in methods if METHODS[name].store == EXPERT]):
             raise UserError(
-                f"--methods names {', '.join(of_expert)}, whose expert responses only the task of --model {TINY.name} has: leave "
-                "it out."
+                f"--methods names {', '.join(of_expert)}, whose expert responses only the task of --model {TINY.name} "
+                "has: leave it out."
             )
         if model_path:
             from rl.checks.files import check_model  # loads omegaconf, and help must not

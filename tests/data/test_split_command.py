@@ -63,9 +63,14 @@ def test_prompts_without_a_reference_are_counted_apart(tmp_path, data, run_progr
             line["outcome"] = "gold_timeout" if line["sample"] == 0 else "gold_error"
     samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
     parts = parts_of(data, samples)
-    assert parts.gold_failed == [40] and parts.pass_counts == {4: 1, 3: 1, 2: 1} and ids(parts.wrong) == [30, 40]
+    assert (parts.gold_failed, parts.gold_failed_at_times) == ([40], [30])
+    assert parts.pass_counts == {4: 1, 3: 1, 2: 1} and ids(parts.wrong) == [30, 40]
     lines = run_program(PROGRAM, "--samples", samples, "--data", data, "--out", tmp_path, "--n", N, "--threshold", 3)
     assert ["no", "reference", "1", "D_exp", "#" * 40] in lines
+    assert any(
+        line[:11] == ["The", "gold", "answer", "of", "1", "prompt", "failed", "in", "some", "samples", "(id"]
+        for line in lines
+    )
     assert any(
         line[:9] == ["no", "reference:", "the", "gold", "answer", "of", "1", "prompt", "failed"] for line in lines
     )
@@ -97,7 +102,7 @@ def test_the_papers_defaults(tmp_path, of_eight, run_program, program, options, 
 
 def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, monkeypatch):
     """As the launch scripts read them: SETTINGS, then the folder of the model that MODEL_PATH names, then DATA_DIR."""
-    monkeypatch.setenv("PROJECT_DIR", str(tmp_path))
+    monkeypatch.setenv("DPH_PROJECT_DIR", str(tmp_path))
     folder = tmp_path / "data" / "math" / "my-model"
     data, _ = of_eight(folder / "generate_data")
     for name, value in {"TRAIN_FILE": data, "SETTINGS": "llama_math", "MODEL_PATH": "/models/My-Model/"}.items():
