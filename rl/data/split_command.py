@@ -79,8 +79,8 @@ def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:
         lines.append(f"no reference: {without_reference(parts.gold_failed)}")
     if at_times := parts.gold_failed_at_times:
         lines.append(
-            f"The gold answer of {number_of(len(at_times), 'prompt')} failed in some samples ({named(at_times)}), which "
-            "count as wrong."
+            f"The gold answer of {number_of(len(at_times), 'prompt')} failed in some samples ({named(at_times)}), "
+            "which count as wrong."
         )
     if parts.overlong:
         lines.append(f"{parts.overlong} prompts are too long to be sampled and are left out.")
