@@ -62,7 +62,8 @@ def build_tokenizer(words: Iterable[str] | None = None) -> "PreTrainedTokenizerF
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.WordLevel(vocabulary(words), unk_token=UNKNOWN))
-    fences_and_newlines = Regex(f"{FENCE_OPEN}|{FENCE_CLOSE}|{NEWLINE}")
+    # A newline before an opening fence closes nothing.
+    fences_and_newlines = Regex(f"{FENCE_OPEN}|{NEWLINE}(?={FENCE_OPEN})|{FENCE_CLOSE}|{NEWLINE}")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(fences_and_newlines, "isolated"), pre_tokenizers.Split(" ", "removed")]
     )

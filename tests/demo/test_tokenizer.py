@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaConfig
 
@@ -48,6 +48,7 @@ def test_questions_and_solutions_survive_and_fit(loaded):
             assert len(ids) + 1 <= MOST_RESPONSE_TOKENS
 
 
+@example(["\n", FENCE_OPEN])
 @given(st.lists(st.sampled_from([token for token in vocabulary() if not token.startswith("<|")]), max_size=30))
 def test_any_tokens_survive_text(tokens):
     ids = TOKENIZER.convert_tokens_to_ids(tokens)

@@ -12,8 +12,18 @@ from tests.trainer_modes.conftest import PROMPTS, save_judged_prompts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-# The server works on all 16 answers that are asked for. When the first 4 prompts are done, an answer that is not has
-# some 500 words to go (they end at random), which is many times what the trainer takes to stop it.
+# 16 answers are asked for, which the server works on at once or 8 after 8. Judging takes long enough for it to be at
+# work on others when the first 4 prompts are judged. An answer that is not done then has some 500 words to go (they end
+# at random), which is many times what the trainer takes to stop it.
+SLOW_REWARD = """
+import asyncio
+
+async def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    await asyncio.sleep(0.15)
+    judged = ground_truth.get("judged")
+    score = float(len(solution_str.split()) % 2) if judged is None else judged
+    return {"score": score, "acc": score}
+"""
 COLOCATE = {"trainer__v1__trainer_mode": "colocate_async", "actor_rollout_ref__rollout__max_num_seqs": 16}
 SEPARATE = {
     "trainer__v1__trainer_mode": "separate_async",
@@ -122,6 +132,8 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
     validation["__rollout_n__"] = as_often = [1, 2, 1, 1]  # how often verl samples each row
     validation.to_parquet(training.folder / "as_often.parquet")
     files = {"data__train_files": prompts, "data__val_files": training.folder / "as_often.parquet"}
+    files["reward__custom_reward_function__path"] = training.folder / "slow_reward.py"
+    (training.folder / "slow_reward.py").write_text(SLOW_REWARD)
     for steps in (stopped, total):
         settings = COLOCATE | W_REINFORCE | CAP | probe_of(training) | files | {"trainer__total_training_steps": steps}
         metrics = training.train(name, **settings, trainer__save_freq=steps, trainer__test_freq=steps)
