@@ -89,10 +89,11 @@ class Project:
         return training, "".join(lines)
 
     def die_in_the_second_part(self, data: Path, *command: str, **environment: str) -> None:
-        """Kill -9 while the second part of the reference log-probs is written: a pipe that nobody reads holds it up."""
+        """Kill -9 after the first part of the reference log-probs: the program waits to read the second one, a pipe in
+        which nobody writes."""
         parts = data / "pef.parts"
         parts.mkdir()
-        pipe = parts / "00001.safetensors.tmp"
+        pipe = parts / "00001.safetensors"
         os.mkfifo(pipe)
         with open(self.folder / "killed.log", "wb") as log:
             variables = os.environ | self.environment | environment
@@ -102,7 +103,7 @@ class Project:
             time.sleep(0.05)
         process.kill()
         assert process.wait() == -signal.SIGKILL, (self.folder / "killed.log").read_text()[-6000:]
-        pipe.unlink(missing_ok=True)  # what the killed program had started may have removed it
+        pipe.unlink()
         assert sorted(path.name for path in parts.iterdir()) == ["00000.safetensors"]
         assert not (data / "pef.pt").exists()
 

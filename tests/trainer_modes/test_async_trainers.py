@@ -8,23 +8,20 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.trainer_modes.conftest import PROMPTS, save_judged_prompts
+from tests.trainer_modes.conftest import PROMPTS, REWARD, save_judged_prompts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-# 16 answers are asked for, which the server works on at once or 8 after 8. Judging takes long enough for it to be at
-# work on others when the first 4 prompts are judged. An answer that is not done then has some 500 words to go (they end
-# at random), which is many times what the trainer takes to stop it.
-SLOW_REWARD = """
+# 16 answers are asked for, and the server works on 8 at a time. While the first 4 prompts are judged, it has begun the
+# other answers, which are many times longer (they end at random, after 500 words in the mean) than judging takes.
+SLOW_REWARD = f"""{REWARD}
 import asyncio
 
-async def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+async def judge(**kwargs):
     await asyncio.sleep(0.15)
-    judged = ground_truth.get("judged")
-    score = float(len(solution_str.split()) % 2) if judged is None else judged
-    return {"score": score, "acc": score}
+    return compute_score(**kwargs)
 """
-COLOCATE = {"trainer__v1__trainer_mode": "colocate_async", "actor_rollout_ref__rollout__max_num_seqs": 16}
+COLOCATE = {"trainer__v1__trainer_mode": "colocate_async"}
 SEPARATE = {
     "trainer__v1__trainer_mode": "separate_async",
     "trainer__v1__separate_async__parameter_sync_step": 2,
@@ -133,6 +130,7 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
     validation.to_parquet(training.folder / "as_often.parquet")
     files = {"data__train_files": prompts, "data__val_files": training.folder / "as_often.parquet"}
     files["reward__custom_reward_function__path"] = training.folder / "slow_reward.py"
+    files["reward__custom_reward_function__name"] = "judge"
     (training.folder / "slow_reward.py").write_text(SLOW_REWARD)
     for steps in (stopped, total):
         settings = COLOCATE | W_REINFORCE | CAP | probe_of(training) | files | {"trainer__total_training_steps": steps}
