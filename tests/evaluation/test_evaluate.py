@@ -146,6 +146,7 @@ def rejected(folder: Path) -> dict[str, dict]:
             "settings": {"amc23": {"n": 8}},
         },
         "names a stored base run and evaluate.models has base too: use one of them.": {"base": stored},
+        "evaluate.output is empty: name the folder of the samples and the report.": {"output": ""},
         "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file.": {"benchmarks": []},
         "must be a mapping, such as {NAME:...}.": {"models": base},
         "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n": {

@@ -172,8 +172,9 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
     if not missing:
         return
     verdict = await check_scorer(config, (prompt.row for job in missing for prompt in job.prompts))
-    base = Path(config.evaluate.base or config.evaluate.output).expanduser()
-    require_base_judged_alike(base, {job.output.name for job in missing}, verdict)
+    base = config.evaluate.base or (config.evaluate.output if BASE in config.evaluate.models else None)
+    if base is not None:
+        require_base_judged_alike(Path(base).expanduser(), {job.output.name for job in missing}, verdict)
     logger.info("Sampling %s: %s", name, ", ".join(job.output.name for job in missing))
     of_engine = copy.deepcopy(config)
     of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
