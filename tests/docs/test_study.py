@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rl.configuration import ACTOR
+from rl.configuration.run import run_of
+from rl.configuration.training import REHEARSAL
 from rl.demo.methods import METHODS
 from rl.demo.study import SEEDS as SEEDS_OF_THE_STUDY
 from rl.demo.study import parser
@@ -306,6 +309,53 @@ def test_what_the_page_says_of_the_pretrained_model_are_its_verdicts():
     assert max(("base", *trained), key=lambda method: value(method, "out_of_domain", "8")) == "dph_f_solved_cap"
     styles = {method: PRETRAINED[method]["in_domain"]["styles"][0] for method in ("base", *trained)}
     assert styles["grpo"] < 1.4 and min(styles["dph_js"], styles["dph_f_solved_cap"]) >= styles["base"]
+
+
+def test_the_recipes_commands_have_the_objective_of_the_study(monkeypatch):
+    """Everything but the sizes, which are the experiment's."""
+    text = (REPOSITORY / "docs" / "howto" / "train.md").read_text()
+    [line] = re.findall(r"^.*dph train .* my_recipe .*$", text, re.MULTILINE)
+    variables, _, command = line.partition("dph train ")
+    measured = METHODS["dph_f_solved_cap"]
+    runs = []
+    for given, (method, *words) in (
+        (dict(word.split("=") for word in variables.split()), command.split()),
+        ({"SETTINGS": "demo", "DEMO_DIR": "demo"}, [measured.method, "my_recipe", *measured.words]),
+    ):
+        with monkeypatch.context() as environment:
+            for name, value in {"DEVICE": "cpu", "SFT_PT": "pef.pt", **given}.items():
+                environment.setenv(name, value)
+            runs.append(run_of(method, words).values)
+    of_rehearsal = {setting.key for setting in REHEARSAL if not setting.may_change}
+    assert f"{ACTOR}.sft_loss_normalization" in of_rehearsal
+    for key in (*of_rehearsal, "algorithm.adv_estimator", "algorithm.success_cap"):
+        assert runs[0][key] == runs[1][key], key
+
+
+def test_the_page_has_the_runs_with_a_cap_that_changes():
+    content = json.loads((FOLDER / "cap_schedule.json").read_text())
+    columns = ("Pass@1", "Pass@8", "Pass@32")
+
+    def runs(steps: int, method: str, cap: str) -> list[list[float]]:
+        wanted = (steps, method, cap)
+        found = [run for run in content["runs"] if (run["steps"], run["method"], run["cap"]) == wanted]
+        return [[run["in_domain"][column] for column in columns] for run in found]
+
+    part = PAGE[PAGE.index("### A cap that rises or falls") : PAGE.index("### Other base models")]
+    *values, last = (f"{content['base']['in_domain'][column]:.3f}".lstrip("0") for column in columns)
+    assert f"{', '.join(values)} and {last} (Pass@1" in part
+    shown = rows(part)
+    for cap in (".6", "from 1 to .5", "from .5 to .9", ".9"):
+        found = runs(180, "GRPO", cap)
+        assert len(found) == 3 and shown[cap] == [f"{value:.3f}" for value in np.mean(found, axis=0)]
+    assert all(run[1] < content["base"]["in_domain"]["Pass@8"] for run in runs(180, "GRPO", "from .5 to .9"))
+    for method, sentence in (
+        ("GRPO", "GRPO has {} and {} in Pass@1 and Pass@8 with the falling cap and {} and {} with .6"),
+        ("DPH-JS, eta .5", "DPH-JS (eta .5) has {} and {}, and {} and {}"),
+    ):
+        [falling], [constant] = runs(400, method, "from 1 to .5"), runs(400, method, ".6")
+        of_both = (f"{value:.3f}".lstrip("0") for value in (*falling[:2], *constant[:2]))
+        assert sentence.format(*of_both) in part
 
 
 def test_the_readme_has_the_recorded_demos_values():
