@@ -118,7 +118,7 @@ SMOLLM2 = DemoModel(
     # Of the run in docs/explanation/demo.md.
     base_seconds=430,
     sample_seconds=0.07,
-    step_seconds=45,
+    step_seconds=32,
     at_once=1,
     bf16=True,
     pretrained=True,
