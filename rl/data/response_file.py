@@ -65,7 +65,7 @@ def _response(row: Any, origin: str) -> GivenResponse:
     if isinstance(prompt, list) and all(isinstance(message, dict) for message in prompt):
         prompt = _messages(prompt)
     name = prompt if id is None else id
-    if not isinstance(name, int | str) or (id is not None and not isinstance(id, int)):
+    if not isinstance(name, int | str) or (id is not None and type(id) is not int):  # True is an int
         raise UserError(f"{origin}: id is {str(id)[:80]!r} and prompt {str(prompt)[:80]!r}: {_HINT}.")
     return GivenResponse(name, response, None if source is None else str(source))
 

@@ -26,7 +26,7 @@ from pydantic import (
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.metrics.pass_at_k import SOLVED_IN
-from rl.metrics.styles import KNOWN_STYLES
+from rl.metrics.styles import KNOWN_STYLES, OTHERS
 
 BASE = "base"
 BASE_AGAIN = "base_again"
@@ -163,6 +163,8 @@ class ReportSpec(_Entry):
                 self._require_known(f"checkpoint {step} of method '{name}'", checkpoint.splits)
         if alike := with_one_label({name: method.label for name, method in self.methods.items()}):
             raise ValueError(f"methods {' and '.join(alike)} have one label; give one of them another")
+        if len({*self.styles, OTHERS}) <= len(self.styles):
+            raise ValueError(f"styles {self.styles} has a name twice, or '{OTHERS}', the name of the rest; remove it")
         self._require_known("questions", self.questions)
         if self.groups and not self.questions:
             raise ValueError("groups are read from the data files of the questions; give 'questions' too")

@@ -50,6 +50,7 @@ def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up
     ("changed", "sentence"),
     [
         ({"temperature": 0.6}, "sampled with temperature 0.6 and .* with 1.0"),
+        ({"engine": "vllm bfloat16"}, "sampled with engine vllm bfloat16 and .* with hf float32"),
         ({"model_hash": "another"}, "one method but to two models"),
         (
             {"data_files": {"corrected.parquet": "another"}},
@@ -63,7 +64,10 @@ def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up
     ],
 )
 def test_methods_that_cannot_be_compared(math_run, tmp_path, changed, sentence):
-    for name, changes in (("base", {"chat_template": "{}", "scorer": "rules"}), ("grpo", changed)):
+    for name, changes in (
+        ("base", {"chat_template": "{}", "scorer": "rules", "engine": "hf float32"}),
+        ("grpo", changed),
+    ):
         path = tmp_path / f"{name}.0.meta.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(UserError, match=sentence):
@@ -97,4 +101,11 @@ def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
 def test_methods_of_one_label_would_be_one_row(math_run):
     math_run.content["methods"]["grpo"]["label"] = "DPH-JS"
     with pytest.raises(UserError, match="methods grpo and dph_js have one label; give one of them another"):
+        read_spec(math_run.write())
+
+
+@pytest.mark.parametrize("styles", [["JOIN", "JOIN"], ["IN", "Others"]])
+def test_a_style_has_one_column(math_run, styles):
+    math_run.content["styles"] = styles
+    with pytest.raises(UserError, match="has a name twice, or 'Others', the name of the rest; remove it"):
         read_spec(math_run.write())

@@ -158,6 +158,7 @@ def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, 
     ("key", "value", "sentence"),
     [
         ("actor_rollout_ref.rollout.top_p", 0.5, "drawn with top_p=1.0, and this run has 0.5: name another file"),
+        ("actor_rollout_ref.rollout.top_k", 5, "drawn with rollout_top_k=-1, and this run has 5: name another file"),
         ("data.sft_seed", 2, "drawn with seed=1, and this run has 2: name another file"),
         ("data.max_response_length", 2, "drawn with max_response_length=3, and this run has 2: name another file"),
     ],
@@ -262,6 +263,10 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make
     metadata.write_text(metadata.read_text().replace('"temperature": 1.0', '"temperature": 0.6'))
     with pytest.raises(UserError, match=r"drawn with temperature=0.6, and this run has 1.0"):
         prepare(trainer(**solved).config)
+    other = trainer(**solved).config
+    other.actor_rollout_ref.rollout.update(temperature=0.6, top_k=5)
+    with pytest.raises(UserError, match=r"drawn with top_k=-1, and this run has 5"):
+        prepare(other)
 
 
 RIGHT, WRONG = ANSWERS[0], ANSWERS[2]
@@ -274,6 +279,7 @@ GIVEN = [
     {"id": 5, "response": WRONG, "source": "teacher"},
     {"id": 6, "response": RIGHT * 3},
     {"prompt": OWN_PROMPT, "response": RIGHT, "source": "expert"},
+    {"id": 30, "response": RIGHT, "source": "late"},
     {"prompt": "which names prices", "response": RIGHT},
     {"prompt": "prices prices", "response": RIGHT},
     {"id": 77, "response": RIGHT},
@@ -289,7 +295,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
     with caplog.at_level(logging.INFO):
         build.write_store(writing)
     store = Store.load(str(tmp_path / "pef.pt"))
-    assert responses_of(tmp_path / "pef.pt") == {4: [[10, 1]] * 2, 30: [[10, 1]]} and store.top_k == TOP_K
+    assert responses_of(tmp_path / "pef.pt") == {4: [[10, 1]] * 2, 30: [[10, 1]] * 2} and store.top_k == TOP_K
     assert SAMPLES not in writing.events
     counts = {name: count for name, count in store.meta.items() if name.startswith("dropped")}
     assert counts == {
@@ -299,7 +305,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
         "dropped_not_correct": 1,
         "dropped_over_limit": 1,
     }
-    assert store.meta["sources"] == "teacher: 2, expert: 1" and "dropped_over_limit=1" in caplog.text
+    assert store.meta["sources"] == "teacher: 2, expert: 1, late: 1" and "dropped_over_limit=1" in caplog.text
     assert sum(counts.values()) + len(store) == len(GIVEN)
 
     keys = ("id", "prompt", "response")
@@ -307,7 +313,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
     pq.write_table(pa.Table.from_pylist(table), tmp_path / "given.parquet")
     unverified = {"sft_responses": tmp_path / "given.parquet", "sft_verify_responses": False}
     build.write_store(trainer(**unverified, sft_pt=tmp_path / "all.pt", sft_responses_per_prompt="all"))
-    assert Counter({id: len(r) for id, r in responses_of(tmp_path / "all.pt").items()}) == {4: 3, 5: 1}
+    assert Counter({id: len(r) for id, r in responses_of(tmp_path / "all.pt").items()}) == {4: 3, 5: 1, 30: 1}
 
 
 @pytest.mark.parametrize(
@@ -317,6 +323,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, ca
         ('{"id": 3}', "response is 'None', not a text: it needs response, and id or prompt"),
         ('{"response": "x"}', "id is 'None' and prompt 'None'"),
         ('{"response": "x", "id": "3"}', "id is '3'"),
+        ('{"response": "x", "id": true}', "id is 'True'"),
     ],
 )
 def test_a_row_that_is_not_a_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):

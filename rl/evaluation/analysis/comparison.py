@@ -139,12 +139,12 @@ def _require_same_scorer(samples: JudgedSamples, others: JudgedSamples) -> None:
 
 
 def _require_comparable(samples: JudgedSamples, base: JudgedSamples) -> None:
-    """Raise UserError unless both sets hold the same prompts, sampled with equal COMMON_SETTINGS and judged alike."""
+    """Raise UserError unless both sets hold the same prompts, sampled and judged alike; older files name no engine."""
     require_same_prompts(samples, base)
     _require_same_scorer(samples, base)
-    for name in COMMON_SETTINGS:
+    for name in (*COMMON_SETTINGS, "engine"):
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
-        if own != other:
+        if own != other and "" not in (own, other):
             raise UserError(
                 f"{samples.path} was sampled with {name} {own} and {base.path} with {other}: sample every method with "
                 "the same settings."

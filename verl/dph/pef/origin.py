@@ -16,6 +16,7 @@ def origin_of(config: DictConfig) -> dict[str, str | int | float]:
         "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
         "temperature": float(rollout.temperature),
         "top_p": float(rollout.top_p),
+        "rollout_top_k": int(rollout.top_k),
         "seed": int(config.data.sft_seed),
         "max_response_length": int(config.data.max_response_length),
         "engine_dtype": engine_dtype(config),

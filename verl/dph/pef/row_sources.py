@@ -8,6 +8,8 @@ import logging
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -94,7 +96,7 @@ def check_given_rows(config: DictConfig) -> None:
 
 def _check_drawn(store: Store, path: Path, origin: dict[str, str | int | float]) -> None:
     """Reject a store whose samples were drawn in another way; log-probs (`check_origin`) do not depend on these."""
-    for name in ("top_p", "seed", "max_response_length"):
+    for name in ("top_p", "rollout_top_k", "seed", "max_response_length"):
         if store.meta.get(name, origin[name]) != origin[name]:
             raise UserError(
                 f"D_pef store {path} holds samples drawn with {name}={store.meta[name]}, and this run has "
@@ -120,11 +122,12 @@ def _presampled(config: DictConfig) -> Store:
     """The correct samples of each prompt that were not cut off, in the order of their numbers."""
     path = Path(config.data.sft_samples).expanduser()
     metadata, origin = read_metadata(path), origin_of(config)
-    for name in ("model_hash", "tokenizer_hash", "temperature", "top_p"):
+    wanted = {name: origin[name] for name in ("model_hash", "tokenizer_hash", "temperature", "top_p")}
+    for name, value in (wanted | {"top_k": origin["rollout_top_k"]}).items():
         drawn_with = getattr(metadata, name)
-        if drawn_with != origin[name]:
+        if drawn_with != value:
             raise UserError(
-                f"{path} holds samples drawn with {name}={drawn_with}, and this run has {origin[name]}: give the "
+                f"{path} holds samples drawn with {name}={drawn_with}, and this run has {value}: give the "
                 "pre-sampling of this run in data.sft_samples (SAMPLES in the scripts)."
             )
     correct: defaultdict[int, dict[int, torch.Tensor]] = defaultdict(dict)
@@ -181,24 +184,24 @@ def _foreign(config: DictConfig) -> Store:
 def _candidates(
     config: DictConfig, tokenizer: PreTrainedTokenizerBase, prompts: PromptFiles, dropped: Counter[str]
 ) -> Iterator[Candidate]:
-    """The responses that have a prompt and are not too long; `dropped` counts the others."""
-    given: defaultdict[int | str, list[GivenResponse]] = defaultdict(list)
-    for response in read_responses(Path(config.data.sft_responses).expanduser()):
-        given[response.prompt].append(response)
+    """The responses that have a prompt and are not too long, in the file's order; `dropped` counts the others."""
+    given: defaultdict[int | str, list[tuple[int, GivenResponse]]] = defaultdict(list)
+    for position, response in enumerate(read_responses(Path(config.data.sft_responses).expanduser())):
+        given[response.prompt].append((position, response))
     named = Counter(name for prompt in prompts for name in set(prompt_names(prompt.row)) if name in given)
     for key, responses in given.items():
         if named[key] != 1:
             dropped["dropped_ambiguous_prompt" if named[key] else "dropped_unknown_prompt"] += len(responses)
     ends = stop_ids(config.actor_rollout_ref.model, tokenizer)
     for prompt in prompts:
-        for name in dict.fromkeys(prompt_names(prompt.row)):
-            for response in given[name] if named[name] == 1 else ():
-                ids = tokenizer.encode(response.response, add_special_tokens=False)
-                ids += [] if ids[-1:] and ids[-1] in ends else [tokenizer.eos_token_id]
-                if len(ids) > config.data.max_response_length:
-                    dropped["dropped_too_long"] += 1
-                else:
-                    yield prompt, Row(prompt.id, _int32(prompt.token_ids), _int32(ids), None), response.source
+        names = [name for name in {*prompt_names(prompt.row)} if named[name] == 1]
+        for _, response in sorted(chain.from_iterable(given[name] for name in names), key=itemgetter(0)):
+            ids = tokenizer.encode(response.response, add_special_tokens=False)
+            ids += [] if ids[-1:] and ids[-1] in ends else [tokenizer.eos_token_id]
+            if len(ids) > config.data.max_response_length:
+                dropped["dropped_too_long"] += 1
+            else:
+                yield prompt, Row(prompt.id, _int32(prompt.token_ids), _int32(ids), None), response.source
 
 
 async def _scores(config: DictConfig, tokenizer: PreTrainedTokenizerBase, candidates: list[Candidate]) -> list[Score]:
