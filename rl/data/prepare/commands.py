@@ -26,8 +26,8 @@ def bird_parser() -> argparse.ArgumentParser:
         "number is its question_id or, if the file has none, its position in the file.",
     )
     parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
-    db_id = "db_id of mini_pg's rows, which names the scorer's PostgreSQL database (default: %(default)s)"
-    parser.add_argument("--db-id", default="postgresql/{db_id}", metavar="TEXT", help=db_id)
+    db_id = "db_id of mini_pg's rows, which names the scorer's PostgreSQL database (default: postgresql/{db_id})"
+    parser.add_argument("--db-id", metavar="TEXT", help=db_id)
     return parser
 
 
@@ -170,7 +170,7 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     add("--database-path", type=Path, metavar="DIR", help=above)
     add("--audit", type=Path, metavar="FILE", help="a table of dph audit: leave its rows out")
     outcomes = f"the outcomes of --audit to leave out (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})"
-    add("--drop-for", nargs="+", choices=OUTCOMES, default=FAILURES, metavar="OUTCOME", help=outcomes)
+    add("--drop-for", nargs="+", choices=OUTCOMES, metavar="OUTCOME", help=outcomes)
     add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="the prompts' template (default: %(default)s)")
     add(
         "--tokenizer",

@@ -23,12 +23,14 @@ from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_key
 from rl.data.prepare.spider2 import read_tasks
 from rl.data.tokenizer import Budget
 from rl.data.wording import first_of, named, number_of
+from rl.scorer.audit.options import drop_for
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
 # Keys of the corrected query in published lists of corrections, in addition to the benchmark's key.
 _CORRECTED_SQL = ("corrected_sql", "gold_sql", "SQL", "query", "sql")
 _CORRECTED_IDS = ("question_id", "id", "idx")
+_DB_ID = "postgresql/{db_id}"  # the scorer's, of databases that are not on SQLite
 
 
 class Databases:
@@ -52,6 +54,8 @@ class Databases:
             raise UserError(
                 f"--databases {folder} is not below --database-path {database_path}: the scorer reads nothing else."
             )
+        if benchmark.on_sqlite and getattr(options, "db_id", None) is not None:
+            raise UserError(f"--db-id is of --variant mini_pg: the databases of {benchmark.name} are SQLite files.")
         if options.example_values < 0:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
         self._layout = Layout("`" if benchmark.on_sqlite else '"', omnisql=options.template == "omnisql")
@@ -69,7 +73,9 @@ class Databases:
 
     def scorer_id(self, db_id: str) -> str:
         """The db_id for the scorer; for SQLite, this is the path below the scorer's database_path."""
-        return self._path(db_id) if self._benchmark.on_sqlite else self._options.db_id.replace("{db_id}", db_id)
+        if self._benchmark.on_sqlite:
+            return self._path(db_id)
+        return (self._options.db_id or _DB_ID).replace("{db_id}", db_id)
 
     def _path(self, db_id: str) -> str:
         return (self._folder / self.file(db_id)).relative_to(self._root).as_posix()
@@ -96,11 +102,12 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     name, splits = benchmark.name, benchmark.id_blocks
     if options.split not in splits:
         raise UserError(f"--split is {options.split}, but {name} has {' and '.join(splits)}: give one of them.")
+    dropped = drop_for(options, drop="audit", unseen=False)
     databases = Databases(benchmark, options)
     records = read_tasks(options) if name == "spider2_lite" else list(_number(options.input))
     if options.corrections is not None:
         records = _corrected(records, options.corrections, benchmark)
-    audited = _audited(options.audit, options.drop_for) if options.audit is not None else {}
+    audited = _audited(options.audit, dropped) if options.audit is not None else {}
     first_id = row_id(name, options.split, 0)
     if unknown := audited.keys() - {first_id + record.number for record in records if type(record.number) is int}:
         rows = f"{number_of(len(unknown), 'row')} that {name} {options.split} of --input lacks"

@@ -14,7 +14,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.outcomes import INFRA_ERROR
 from rl.scorer.audit.check import Checker, Findings
-from rl.scorer.audit.options import parser
+from rl.scorer.audit.options import drop_for, parser
 from rl.scorer.audit.problems import Dataset, Problem, read_problems
 from rl.scorer.audit.report import check_out, entries, summary, write_table, write_without
 from rl.scorer.checks import check_scorers
@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _audit(options: argparse.Namespace) -> int:
+    dropped = drop_for(options, drop="drop", unseen=not options.doubts)
     given = {name: getattr(options, name) for name in ("database_path", "num_instances", "gold_seconds")}
     all_settings = load_settings(options.config, sql=given)
     settings = all_settings.sql
@@ -77,7 +78,7 @@ def _audit(options: argparse.Namespace) -> int:
         )
         return 1
     if options.drop is not None:
-        sys.stdout.write(write_without(found, options.drop_for, options.files[0], options.drop))
+        sys.stdout.write(write_without(found, dropped, options.files[0], options.drop))
     return 0
 
 

@@ -1,7 +1,10 @@
 """Options of the gold audit, in a module of their own so that --help loads neither pydantic nor Arrow."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+
+from rl.common.errors import UserError
 
 # Outcomes of a gold query that is not as it should be: it fails or returns nothing, or it runs and is doubtful.
 FAILURES = ("empty", "all_null", "gold_error", "gold_timeout", "unknown_database", "infra_error")
@@ -15,6 +18,25 @@ def main(arguments: list[str] | None = None) -> int:
     from rl.scorer.audit.command import main
 
     return main(arguments)
+
+
+def drop_for(options: argparse.Namespace, *, drop: str, unseen: bool) -> Sequence[str]:
+    """The outcomes of --drop-for, or the default ones.
+
+    Args:
+        drop: the option that --drop-for is of.
+        unseen: whether the audit looked for no doubts.
+
+    Raises:
+        UserError: they would drop nothing.
+    """
+    if options.drop_for is None:
+        return FAILURES
+    if getattr(options, drop) is None:
+        raise UserError(f"--drop-for says which rows --{drop} leaves out: give --{drop} too.")
+    if doubts := [outcome for outcome in options.drop_for if unseen and outcome in DOUBTS]:
+        raise UserError(f"--drop-for {' '.join(doubts)} has no effect with --no-doubts: leave one of them out.")
+    return options.drop_for
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,7 +67,6 @@ def parser() -> argparse.ArgumentParser:
         "--drop-for",
         nargs="+",
         choices=OUTCOMES,
-        default=FAILURES,
         metavar="OUTCOME",
         help=f"with --drop, for which outcomes (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})",
     )

@@ -280,6 +280,8 @@ def test_mini_dev_on_sqlite_and_postgresql(prepare, bird):
     assert "engine:\nPostgreSQL\n" in content and '"Total (USD)" REAL' in content and "in double quotes" in content
     assert prepare(*of_bird("--variant", "mini_pg", "--db-id", "pg/BIRD")).exit_code == 0
     assert {row.question["db_id"] for row in read_rows(["data/sql/bird_mini_pg_dev.parquet"])} == {"pg/BIRD"}
+    done = prepare(*of_bird("--variant", "mini", "--db-id", "pg/BIRD"))
+    assert done.exit_code == 2 and "--db-id is of --variant mini_pg: the databases of bird_mini are SQLite" in done.err
     done = prepare("bird", "--split", "train", *of_bird("--variant", "mini")[3:])
     assert done.exit_code == 2 and "--split is train, but bird_mini has dev: give one of them." in done.err
 
@@ -436,6 +438,8 @@ def test_audited_rows_are_left_out(prepare, bird):
     done = prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet"))
     assert done.exit_code == 0 and "1 row is kept, because the query is another one than in audit.csv" in done.err
     assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_000, 20_000_001, 20_000_002]
+    done = prepare(*of_bird("--drop-for", "tie"))
+    assert done.exit_code == 2 and "--drop-for says which rows --audit leaves out: give --audit too." in done.err
     (bird / "audit.csv").write_text("id,outcome\n20000000,infra_error\n")
     done = prepare(*of_bird("--audit", "audit.csv"))
     assert done.exit_code == 2 and "could not be run (infra_error): run dph audit again" in done.err

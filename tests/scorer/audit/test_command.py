@@ -255,6 +255,17 @@ def test_doubtful_golds_are_listed_with_what_leaves_them_open(folder: Path, caps
     assert "dropped 5: tie 3, two_golds 2." in said
     ids = [number for number in range(len(DOUBTS)) if "tie" not in DOUBTS[number][2]]
     assert parquet.read_table(kept)["id"].to_pylist() == [*ids, 101, 200, 201, 202]
+    capsys.readouterr()
+    for words, sentence in (
+        (["--drop-for", "tie"], "--drop-for says which rows --drop leaves out: give --drop too."),
+        (
+            ["--drop", kept, "--drop-for", "tie", "empty", "--no-doubts"],
+            "--drop-for tie has no effect with --no-doubts",
+        ),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            audit(folder, data, "--out", table, *words)
+        assert stop.value.code == 2 and sentence in capsys.readouterr().err
     assert audit(folder, data, "--out", table, "--no-doubts") == 0
     assert len(Path(table).read_text().splitlines()) == 1
 
