@@ -4,10 +4,12 @@ Hydra programs use the same handler through verl.dph.config.program.run_main. An
 exit code 1.
 """
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rl.common.errors import UserError
 from rl.common.signals import Stopped
@@ -93,3 +95,14 @@ def shutdown_ray() -> None:
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         ray.shutdown()
+
+
+def output_folder(text: str) -> Path:
+    """The `type` of an option that names a folder to write: whatever exists of it must be folders."""
+    path = Path(text).expanduser()
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: name a folder.")
+    exists = next(part for part in (path, *path.absolute().parents) if part.exists())
+    if not exists.is_dir():
+        raise argparse.ArgumentTypeError(f"{exists} is a file: name a folder.")
+    return path

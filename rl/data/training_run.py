@@ -45,13 +45,22 @@ def newest_checkpoint(run: Path) -> Path | None:
     Raises:
         UserError: the file names no step.
     """
-    path = run / NEWEST
+    named = named_step(run / NEWEST)
+    return None if named is None else checkpoint_folder(run, named)
+
+
+def named_step(path: Path) -> int | None:
+    """The step in the file NEWEST or BEST; None without it.
+
+    Raises:
+        UserError: the file names no step.
+    """
     if not path.is_file():
         return None
     named = path.read_text().strip()
     if not named.isdecimal():
         raise UserError(f"{path} holds {named!r}, not a training step: copy the run again, or write the step into it.")
-    return checkpoint_folder(run, named)
+    return int(named)
 
 
 def step_of(checkpoint: Path) -> int | None:

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from rl.common.atomic_write import replacing
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
+from rl.common.parquet_file import open_parquet, rows_in
 from rl.configuration.names import has_bf16
 from rl.demo.tokenizer import build_tokenizer, response_text
 
@@ -80,14 +80,22 @@ def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = 
     """Train the base model on the questions of `task`'s sft.parquet and write `folder`.
 
     Raises:
-        UserError: the task is missing, or `folder` exists.
+        UserError: the task is missing or cannot be read, or `folder` exists.
     """
-    if not (task / "sft.parquet").is_file():
-        raise UserError(f"{task} holds no demo task; write it first: python -m rl.demo.task --out {task}")
-    tokenizer = build_tokenizer()
-    rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
-    examples = [tokenized(tokenizer, row["prompt"], map(response_text, row["solutions"])) for row in rows]
+    tokenizer, pairs = build_tokenizer(), solved_questions(task, "rl.demo.task")
+    examples = [tokenized(tokenizer, prompt, map(response_text, solutions)) for prompt, solutions in pairs]
     train_model(folder, tokenizer, examples, sft, shape, seed)
+
+
+def solved_questions(task: Path, module: str) -> list[tuple[list[dict], list[str]]]:
+    """The messages and the solutions of every prompt of `task`'s sft.parquet, which `module` writes.
+
+    Raises:
+        UserError: it is missing or cannot be read.
+    """
+    columns = ["prompt", "solutions"]
+    with open_parquet(task / "sft.parquet", columns, f"write the task with python -m {module} --out {task}") as parquet:
+        return [(row["prompt"], row["solutions"]) for row in rows_in(parquet, columns)]
 
 
 def train_model(
@@ -213,7 +221,7 @@ def main() -> None:
         prog="python -m rl.demo.base_model", description="Train the demo's base model from scratch."
     )
     parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder of the model")
+    parser.add_argument("--out", type=output_folder, required=True, metavar="DIR", help="new folder of the model")
     parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
     with user_errors_exit():

@@ -139,7 +139,7 @@ METHODS = {
     "kl_cov": Method("KL-Cov", "kl_cov", overrides=(f"{ACTOR}.policy_loss.kl_cov_ratio=0.02",)),
     "clip_cov": Method("Clip-Cov", "clip_cov", overrides=(f"{ACTOR}.policy_loss.clip_cov_ratio=0.02",)),
     "entropy_bonus": Method("Entropy bonus", "entropy_bonus", overrides=(f"{ACTOR}.entropy_coeff=0.01",)),
-    "grpo_passk": Method("Pass@16 GRPO", "grpo_passk"),
+    "grpo_passk": Method("Pass@k GRPO", "grpo_passk"),
     "pkpo": Method("PKPO", "pkpo"),
     "nsr": Method("NSR", "nsr"),
     "w_reinforce": Method("W-REINFORCE", "w_reinforce"),

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rl.checks.files import check_model
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.data.rows import read_rows
 from rl.demo.base_model import Example, SftSettings, Shape, tokenized, train_model
@@ -99,7 +99,7 @@ def main() -> None:
         "a pretrained one, which is fine-tuned on every other question.",
     )
     parser.add_argument("data", type=Path, help="parquet of prepared SQL prompts")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the model")
+    parser.add_argument("--out", type=output_folder, required=True, metavar="DIR", help="folder of the model")
     parser.add_argument("--model", help=f"{SMOLLM2.name} (SmolLM2-135M-Instruct), or a Hugging Face folder")
     parser.add_argument(
         "--steps",
@@ -107,13 +107,13 @@ def main() -> None:
         help=f"steps of fine-tuning, default {TINY_STEPS}, with --model {PRETRAINED.steps} (for 30 like questions)",
     )
     arguments = parser.parse_args()
-    settings = PRETRAINED if arguments.model else SftSettings(steps=TINY_STEPS)
+    settings = PRETRAINED if arguments.model is not None else SftSettings(steps=TINY_STEPS)
     if arguments.steps is not None:
         settings = replace(settings, steps=arguments.steps)
     with user_errors_exit():
         if settings.steps < 0:
             raise UserError(f"--steps is {settings.steps}: give 0 (no fine-tuning) or more.")
-        if arguments.model:
+        if arguments.model is not None:
             if arguments.model != SMOLLM2.name:
                 check_model("--model", arguments.model)
             source = smollm2() if arguments.model == SMOLLM2.name else arguments.model

@@ -17,12 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
 from rl.common.atomic_write import replacing
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
-from rl.demo.base_model import SEED, SftSettings, fine_tune, tokenized
+from rl.common.fingerprint import tokenizer_hash
+from rl.demo.base_model import SEED, SftSettings, fine_tune, solved_questions, tokenized
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -124,8 +123,7 @@ def convert(model: Path, reader: Path, folder: Path) -> None:
 
 def make_model(task: Path, folder: Path, source: str, sft: SftSettings = SFT, seed: int = SEED) -> None:
     """Fine-tune a pretrained model on the problems of `task`'s sft.parquet (fine_tune_on)."""
-    rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
-    fine_tune_on([(row["prompt"], row["solutions"]) for row in rows], folder, source, sft, seed)
+    fine_tune_on(solved_questions(task, "rl.demo.math_task"), folder, source, sft, seed)
 
 
 def fine_tune_on(
@@ -139,10 +137,11 @@ def fine_tune_on(
         seed: of the draws of prompts and solutions.
 
     Raises:
-        UserError: `folder` exists, or the model is not made for chats.
+        UserError: `folder` exists, or the model has no tokenizer or is not made for chats.
     """
     if folder.exists():
         raise UserError(f"{folder} exists: delete it or choose another folder.")
+    tokenizer_hash(source)  # transformers' error for a folder without a tokenizer is a traceback
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -168,7 +167,7 @@ def main() -> None:
         "it briefly on the math demo's problems.",
     )
     parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder of the model")
+    parser.add_argument("--out", type=output_folder, required=True, metavar="DIR", help="new folder of the model")
     parser.add_argument("--model", metavar="FOLDER", help=f"a Hugging Face folder in place of {NAME}")
     parser.add_argument("--steps", type=int, default=SFT.steps, help="of fine-tuning, default %(default)s")
     parser.add_argument("--batch-size", type=int, default=SFT.batch_size, help="of fine-tuning, default %(default)s")

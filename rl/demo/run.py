@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import (
@@ -163,7 +163,7 @@ def parser() -> argparse.ArgumentParser:
     models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
     of_models = {key: " or ".join(str(getattr(of, key)) for of in MODELS.values()) for key in _OF_MODEL}
     add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
-    add("--out", type=Path, help=f"output folder (default: {of_models['folder']})")
+    add("--out", type=output_folder, help=f"output folder (default: {of_models['folder']})")
     add("--methods", help=f"comma-separated, of {', '.join(METHODS)} (default: {of_models['methods']})")
     add("--steps", type=int, help=f"training steps of each method (default: {of_models['steps']})")
     add("--seed", type=int, default=1, help="seed of sampling, data order and training (default: %(default)s)")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import Experiment, ignore_variables
@@ -185,7 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.study", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
-    add("--out", type=Path, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
+    add("--out", type=output_folder, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
     add(
         "--methods",
         default=",".join(STUDIED),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl.common.atomic_write import replacing
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 
 DRAWS_PER_QUESTION = 50
@@ -85,7 +85,7 @@ def write_rows(folder: Path, name: str, rows: list[dict]) -> None:
 def run(module: str, description: str, default: TaskSettings, make_task: Callable[[Path, TaskSettings], None]) -> None:
     """The command line of a task's module."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the task")
+    parser.add_argument("--out", type=output_folder, required=True, metavar="DIR", help="folder of the task")
     parser.add_argument("--seed", type=int, default=default.seed, help="default %(default)s")
     parser.add_argument("--train", type=int, default=default.train, help="training questions, default %(default)s")
     parser.add_argument("--eval", type=int, default=default.eval, help="questions per test file, default %(default)s")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rl.common.cli import output_folder
 from rl.common.errors import UserError
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
@@ -36,7 +37,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="METHOD,METHOD",
         help="with --seeds: the methods that every other one is compared with (default: the first one)",
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder for the reports and their specification")
+    out_help = "folder for the reports and their specification"
+    parser.add_argument("--out", type=output_folder, required=True, help=out_help)
     return parser
 
 

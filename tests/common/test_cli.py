@@ -1,15 +1,17 @@
 """Exit codes and messages of programs; test_cli_in_ray.py raises them in Ray's processes."""
 
+import argparse
 import inspect
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 from ray._private import node
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from rl.common.cli import find_user_error, user_errors_exit
+from rl.common.cli import find_user_error, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import Stopped
 
@@ -77,3 +79,12 @@ def test_ray_that_starts_too_slowly(capsys):
     with pytest.raises(SystemExit) as stop, user_errors_exit():
         raise Exception(message)
     assert stop.value.code == 2 and "Error: Ray did not start within 30 s" in capsys.readouterr().err
+
+
+def test_an_output_is_a_folder_that_exists_or_can_be_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    assert output_folder("new/one") == Path("new/one") and output_folder(str(tmp_path)) == tmp_path
+    for text, sentence in (("file", "file is a file"), ("file/below/it", "file is a file"), ("", "it is empty")):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"{sentence}: name a folder"):
+            output_folder(text)

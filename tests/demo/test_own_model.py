@@ -1,5 +1,6 @@
 """A model for one's own questions: it is sure of every other one."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,16 @@ def test_a_pretrained_model_is_taught_every_other_question(data, tmp_path, capsy
     with pytest.raises(SystemExit):
         own_model.main()
     assert "--model=" in (error := capsys.readouterr().err) and "holds no config.json" in error
+    without = shutil.copytree(source, tmp_path / "without", ignore=shutil.ignore_patterns("*token*", "*.jinja"))
+    for model, sentence in ((str(without), f"{without} holds no tokenizer"), ("", "The model  is not a folder here")):
+        monkeypatch.setattr("sys.argv", [*words[:3], str(tmp_path / "other"), "--model", model])
+        with pytest.raises(SystemExit):
+            own_model.main()
+        assert sentence in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", [*words[:3], str(data)])
+    with pytest.raises(SystemExit):
+        own_model.main()
+    assert f"argument --out: {data} is a file: name a folder." in capsys.readouterr().err
     monkeypatch.setattr("sys.argv", [*words[:4], "--steps", "-3"])
     with pytest.raises(SystemExit):
         own_model.main()

@@ -32,14 +32,14 @@ def test_no_label_of_the_study_hides_another_one_or_a_mark(layout, number):
     panel = Panel(0, 0, trade_off, layout, numbers, STUDY["leading"])
     labels = [label for _, label in panel.labels]
     means = [point.mean for name, point in trade_off.points.items() if name != "grpo_passk"]
-    assert len(labels) == len(trade_off.points)  # the base too, and Pass@16 GRPO not
+    assert len(labels) == len(trade_off.points)  # the base too, and Pass@k GRPO not
     assert not any(overlaps([one.box], [other.box]) for one, other in combinations(labels, 2))
     marks = [Box(x - 4, y - 4, x + 4, y + 4) for x, y in map(panel.at, [trade_off.base, *means])]
     assert not overlaps([label.box for label in labels], marks).any()
     named = {label.text for label in labels}
     frontier = {trade_off.points[name].label for name in trade_off.frontier}
     assert {"Base", "GRPO", "DPH-F", "CHORD-mu"} <= named
-    assert panel.far and panel.far[0].startswith("Pass@16 GRPO at ")
+    assert panel.far and panel.far[0].startswith("Pass@k GRPO at ")
     assert len(named & frontier) >= len(frontier) - 1
 
 
@@ -60,7 +60,7 @@ def test_every_number_has_its_name_in_the_key():
     assert len(key) > 10 and all(methods[int(number) - 1] == name for number, name in key.items())
     ticks = {"35", "40", "45", "50", "55", "60", "65", "70", "75", "80", "85"}
     assert {text for text in found if text.isdigit()} - ticks <= key.keys()
-    assert "In domain, not drawn: Pass@16 GRPO at" in found
+    assert any(text.startswith("In domain, not drawn: Pass@k GRPO at") for text in found)
 
 
 def test_labels_are_texts_not_markup():

@@ -176,10 +176,17 @@ def test_a_policy_is_exported_whole_or_not_at_all(saved, run, tmp_path, capsys):
 
 def test_the_best_checkpoint_is_exported_in_half_precision(saved, run, tmp_path):
     (run / "global_step_3").rename(run / "global_step_2")
-    (run / "best_checkpointed_iteration.txt").write_text("2")
+    named = run / "best_checkpointed_iteration.txt"
+    named.write_text("best")
+    with pytest.raises(UserError, match="iteration.txt holds 'best', not a training step"):
+        export.checkpoint_of(str(run), best=True)
+    named.write_text("2")
+    merged = model_folder(str(run / "global_step_2"), False)  # of an evaluation
+    assert (Path(merged) / "merged_from.json").is_file()
     export.main([str(run), str(tmp_path / "exported"), "--best", "--dtype", "bfloat16"])
     weights = load_file(tmp_path / "exported" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+    assert not (tmp_path / "exported" / "merged_from.json").exists()
     trained = load_file(saved / "model" / "model.safetensors")
     assert all(torch.equal(value, trained[name].bfloat16()) for name, value in weights.items())
 

@@ -12,8 +12,8 @@ from transformers import AutoModelForCausalLM
 from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder, newest_checkpoint
-from verl.dph.sampling.checkpoint import check_model, temporary_model_folder
+from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder, named_step, newest_checkpoint
+from verl.dph.sampling.checkpoint import MERGED_FROM, check_model, temporary_model_folder
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -45,12 +45,12 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     if best and newest_checkpoint(Path(model).expanduser()) is None:
         raise UserError(f"{model} is one checkpoint, and --best chooses among a run's: name {run.folder}.")
     if best:
-        try:
-            step = int((run.folder / BEST).read_text())
-        except OSError:
+        named = named_step(run.folder / BEST)
+        if named is None:
             raise UserError(
                 f"{run.folder} has no {BEST}: no validation was at a step with a checkpoint; leave out --best."
-            ) from None
+            )
+        step = named
     checkpoint = checkpoint_folder(run.folder, step)
     if not checkpoint.is_dir():
         raise UserError(f"{checkpoint} does not exist: name another checkpoint of {run.folder}.")
@@ -76,7 +76,7 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remot
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
             aside, merged = Path(temporary) / "model", Path(temporary) / "merged"
             with temporary_model_folder(str(checkpoint), merged, trust_remote_code) as source:
-                shutil.copytree(source, aside)
+                shutil.copytree(source, aside, ignore=shutil.ignore_patterns(MERGED_FROM))
             if dtype is not None:
                 policy = AutoModelForCausalLM.from_pretrained(
                     aside, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code

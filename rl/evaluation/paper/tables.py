@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from rl.common import atomic_write
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.evaluate import PAPER_EXPERIMENTS
 from rl.data.benchmarks import BENCHMARKS
@@ -217,7 +217,7 @@ def main(arguments: list[str] | None = None) -> None:
         description="Tables in the paper's layout from stored reports: tables.md, tables.tex and tables.json.",
     )
     parser.add_argument("reports", type=Path, nargs="+", metavar="report.json", help="of one or several evaluations")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
+    parser.add_argument("--out", type=output_folder, required=True, help="folder for the tables")
     parser.add_argument("--paper", choices=PAPER_EXPERIMENTS, help="the paper's figures to show above ours")
     options = parser.parse_args(arguments)
     with user_errors_exit():

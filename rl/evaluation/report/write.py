@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.common import atomic_write
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
         required=True,
         help="JSON: methods, their sample files, texts (docs/reference/evaluation.md)",
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder for report.json and report.html")
+    parser.add_argument("--out", type=output_folder, required=True, help="folder for report.json and report.html")
     parser.add_argument(
         "--address",
         default="",
