@@ -148,11 +148,12 @@ def test_a_server_that_hangs_costs_one_request_its_heartbeat(fake, client_of, mo
     """It takes connections and answers nothing; after its rest only one request of a burst waits for it."""
     monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 0.05)
     monkeypatch.setattr("rl.scorer.client.transport.HEARTBEAT_TIMEOUT_S", 1.0)
+    patient = {"timeout_s": 3}  # on a busy machine the good one too may take long
 
     async def scenario():
         silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
         address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-        async with fake(fake.right) as good, client_of([address, good.address]) as client:
+        async with fake(fake.right) as good, client_of([address, good.address], **patient) as client:
             await client.score("text", fake.QUESTION)
             await asyncio.sleep(0.1)
             scores = await asyncio.gather(*(client.score("text", fake.QUESTION) for _ in range(10 * BATCH_RESPONSES)))
