@@ -60,7 +60,9 @@ class Machine:
             return cls("cpu" if device.startswith("cpu") else device, f"device={device}", python, run)
         if device := os.environ.get("DEVICE", ""):
             return cls("cpu" if device.startswith("cpu") else device, f"DEVICE={device}")
-        return cls("cuda", "there is an NVIDIA GPU") if has_gpu() else cls("cpu", "no NVIDIA GPU: no /dev/nvidia0")
+        if has_gpu():
+            return cls("cuda", "there is an NVIDIA GPU")
+        return cls("cpu", "no NVIDIA GPU: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it")
 
     @property
     def on_cpu(self) -> bool:

@@ -51,9 +51,15 @@ def verl_folder() -> Path:
     return Path(verl.origin).parent
 
 
-def has_gpu() -> bool:
-    """Whether this machine has an NVIDIA GPU (/dev/dxg is WSL 2's)."""
-    return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/dxg").exists()
+def has_gpu(devices: Path = Path("/dev")) -> bool:
+    """Whether this machine has an NVIDIA GPU (dxg is WSL 2's) that CUDA_VISIBLE_DEVICES does not hide.
+
+    Args:
+        devices: the folder of the machine's devices.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1"):
+        return False
+    return any(devices.glob("nvidia[0-9]*")) or (devices / "dxg").exists()
 
 
 def has_bf16() -> bool:

@@ -116,7 +116,7 @@ class Run:
 
     @property
     def found_no_gpu(self) -> bool:
-        """Whether the run is on the CPU because this machine has no NVIDIA GPU."""
+        """Whether the run is on the CPU because has_gpu finds none."""
         return not self.named_device and not has_gpu()
 
     @property

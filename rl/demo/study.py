@@ -158,6 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.monotonic()
     if options.parts:
         with user_errors_exit():
+            for name in ("methods", "seeds", "steps", "long_steps", "base_seed", "jobs"):
+                if getattr(options, name) != parser().get_default(name):
+                    raise UserError(f"--{name.replace('_', '-')} has no effect with --parts: leave it out.")
             sys.stdout.write(f"{_join(options.out, options.parts).read_text()}\n")
         return 0
     with user_errors_exit(resumes=True):

@@ -18,6 +18,7 @@ from rl.evaluation.report import seeds
         (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
         (["--long-steps", "100"], "--long-steps is 100; it must be a multiple of --steps (60), or 0 for none."),
+        (["--parts", "a.json", "--methods", "grpo"], "--methods has no effect with --parts: leave it out."),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path):

@@ -208,6 +208,8 @@ def test_the_device_is_what_this_machine_has(launcher):
     assert ("No NVIDIA GPU was found: DEVICE=cpu." in finished.stderr) != has_gpu
     named = launcher.run("llama/js_kl", "run", "device=cpu_vllm", "--dry-run", DEVICE="")
     assert named.returncode == 0 and "No NVIDIA GPU" not in named.stderr  # that a GPU is missing was not found out
+    hidden = launcher.run("llama/js_kl", "run", "--dry-run", DEVICE="", CUDA_VISIBLE_DEVICES="")
+    assert "device=cpu " in hidden.stdout and "No NVIDIA GPU was found: DEVICE=cpu." in hidden.stderr
     # PROJECT_DIR is a common name, and none of ours.
     started = launcher.dry_run("llama/js_kl", "run", CUDA_VISIBLE_DEVICES="2,3,5", PROJECT_DIR="/elsewhere")
     assert values(started)["trainer.n_gpus_per_node"] == "3"
