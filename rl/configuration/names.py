@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rl.common.errors import UserError
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT, DEVICES = Path(__file__).resolve().parents[2], Path("/dev")
 _AS_NEAR = 0.85
 # The files that the split writes: prompts of D_pef and of D_exp.
 CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
@@ -51,15 +51,15 @@ def verl_folder() -> Path:
     return Path(verl.origin).parent
 
 
-def has_gpu(devices: Path = Path("/dev")) -> bool:
+def has_gpu(files: Path = DEVICES) -> bool:
     """Whether this machine has an NVIDIA GPU (dxg is WSL 2's) that CUDA_VISIBLE_DEVICES does not hide.
 
     Args:
-        devices: the folder of the machine's devices.
+        files: the folder of the machine's devices.
     """
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1"):
         return False
-    return any(devices.glob("nvidia[0-9]*")) or (devices / "dxg").exists()
+    return any(files.glob("nvidia[0-9]*")) or (files / "dxg").exists()
 
 
 def has_bf16() -> bool:
@@ -68,20 +68,22 @@ def has_bf16() -> bool:
     return bool(flags and {"avx512_bf16", "amx_bf16"} & {*flags[1].split()})
 
 
-def devices(device: str) -> int:
+def devices(device: str, files: Path = DEVICES) -> int:
     """How many processes train on this machine.
 
     Args:
         device: a file of verl/dph/config/device.
+        files: the folder of the machine's devices.
 
     Returns:
-        One per visible GPU, or one on the CPU; 8 if DEVICE=cuda asks for GPUs that this machine does not have.
+        One per visible GPU, or one on the CPU; one on WSL 2, which has no file for each GPU; 8 if DEVICE=cuda asks for
+        GPUs that this machine does not have.
     """
     if device.startswith("cpu"):
         return 1
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         return len(visible.split(","))
-    return len(list(Path("/dev").glob("nvidia[0-9]*"))) or 8
+    return len(list(files.glob("nvidia[0-9]*"))) or (1 if (files / "dxg").exists() else 8)
 
 
 def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:

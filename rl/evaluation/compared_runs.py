@@ -44,7 +44,7 @@ class Candidate:
     def method(self) -> str:
         """The name of the run in the report."""
         assert self.run is not None
-        return method_name(self.name, rehearses="dph/coefficient" in self.run.log)
+        return method_name(self.name, rehearses=any(self.run.log.get("dph/coefficient", {}).values()))
 
     def described(self) -> dict[str, Any]:
         """The run's label and training log, for the specification."""

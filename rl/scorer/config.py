@@ -396,7 +396,7 @@ def _class_name(section: Any) -> str | None:
 
 def _foreign(name: Any, ours: Iterable[str]) -> bool:
     """Whether the name is unlike all of ours; a similar one is a mistake, which is rejected."""
-    return isinstance(name, str) and not get_close_matches(name, ours, cutoff=_MISSPELT)
+    return isinstance(name, str) and not get_close_matches(name.lower(), map(str.lower, ours), cutoff=_MISSPELT)
 
 
 def _sentence(path: Path, error: ValidationError, given: Mapping[tuple[str, str], str]) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from rl.common.errors import UserError
-from rl.configuration.names import CHECKOUT, has_gpu
+from rl.configuration.names import CHECKOUT, devices, has_gpu
 from rl.configuration.run import run_of
 from rl.configuration.settle import settle
 
@@ -167,9 +167,9 @@ def test_mistyped_overrides_name_the_nearest(environment):
 
 @pytest.mark.parametrize(("visible", "found"), [(None, True), ("1", True), ("", False), ("-1", False)])
 def test_a_gpu_that_is_hidden_is_not_there(tmp_path, monkeypatch, visible, found):
-    assert not has_gpu(tmp_path)
-    (tmp_path / "nvidia0").touch()
+    assert not has_gpu(tmp_path) and (visible or devices("cuda", tmp_path) == 8)
+    (tmp_path / ("dxg" if visible is None else "nvidia0")).touch()
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert has_gpu(tmp_path) == found
+    assert has_gpu(tmp_path) == found and devices("cuda", tmp_path) == 1

@@ -227,6 +227,18 @@ def ended(tmp_path_factory, word_llama):
     return folder, found, json.loads((folder / "errors.json").read_text())
 
 
+def test_lengths_are_those_of_the_training_scripts(monkeypatch):
+    from verl.dph.evaluate import with_variables
+
+    monkeypatch.setenv("MAX_PROMPT_LENGTH", "40")
+    monkeypatch.setenv("MAX_RESPONSE_LENGTH", "48")
+    assert {*with_variables(["data.max_response_length=8"])} >= {
+        "data.max_prompt_length=40",
+        "data.max_response_length=8",
+    }
+    assert "data.max_response_length=48" in with_variables([])
+
+
 def test_benchmarks_are_sampled_as_in_the_paper(ended):
     folder, found, _ = ended
     code, out, errors = found["first"]

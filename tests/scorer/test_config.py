@@ -100,6 +100,7 @@ WRONG = [
     ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "lacks Scorers.Scorer1.database_path; add it or pass --datab"),
     ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1.class_name = 'Other'"),
     (MATH + "}, Scorer2: {class_name: SqlReward_Model}}", "Scorers.Scorer2.class_name = 'SqlReward_Model'; use one of"),
+    (MATH + "}, Scorer2: {class_name: sqlrewardmodel}}", "Scorers.Scorer2.class_name = 'sqlrewardmodel'; use one of"),
     (SQL + "., num_instance: 2}}", "num_instance"),
     (SQL + "., num_instances: 0}}", "num_instances = 0"),
     (SQL + ".}}\nScorerServer: {port: 70000}", "port"),

@@ -65,6 +65,9 @@ VARIABLES = {
     "GPUS_PER_NODE": "trainer.n_gpus_per_node",
     "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
     "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
+    # Of evaluate.splits; a benchmark has its own.
+    "MAX_PROMPT_LENGTH": "data.max_prompt_length",
+    "MAX_RESPONSE_LENGTH": "data.max_response_length",
 }
 
 MAPPINGS = ("models", "splits", "settings", "methods", "rescored")

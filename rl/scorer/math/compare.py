@@ -59,10 +59,14 @@ _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
-# math-verify reads the last number of "\geq 9", of "2 \& 9" and of "1, \ldots, 9".
+# math-verify reads the last number of "\geq 9", of "2 \& 9", of "2 | 9" and of "1, \ldots, 9".
 _RELATION = re.compile(
     r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*(?:[=<>]|\{[=<>]\}))(?![A-Za-z])|\\&"
     r"|,.*(?:\\[lc]?dots(?![A-Za-z])|\.\.\.)"
+    r"|\d\s*(?:[?@#~]|//|\|\s*\d[^|]*$|\\\|"
+    r"|\\(?:mid|lor|land|vee|wedge|cup|cap|to|(?:long|Long)?(?:left|Left)?[rR]ightarrow|iff|implies|sim|simeq|equiv|cong"
+    r"|parallel|perp|oplus|ominus|otimes|in|subset|supset|setminus)(?![A-Za-z]))"
+    r"|^(?!.*\\begin).*\d\s*&"  # in a matrix & separates columns
 )
 # What these may equal: an interval, a set, a list.
 _MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
