@@ -1,9 +1,9 @@
 """What docs/explanation/demo.md says of the study's seeds, from seeds.json, drawn.json and others in docs/study.
 
     python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json] [--drawn-rehearsed DIR/study.json]
-                              [--bases JOINED/study.json]
+                              [--long DIR/study.json] [--bases JOINED/study.json]
 
-It draws docs/study/pareto.svg and rewrites four parts of the page, each from the table of means to the undecided
+It draws docs/study/pareto.svg and rewrites five parts of the page, each from the table of means to the undecided
 comparisons. A file that is given is first copied into docs/study. README.md and the rest of the page are written by
 hand, and tests/docs/test_study.py compares them with the values.
 """
@@ -26,6 +26,7 @@ TITLES = {
     "seeds": "### The seeds that have run",
     "drawn": "### Other groups for those at the cap",
     "drawn_rehearsed": "### The same with rehearsal",
+    "long": "### After 400 steps",
     "bases": "### Other base models",
 }
 FIRST, LAST = "| | Pass@1 |", "What follows is descriptive.\n"
@@ -56,7 +57,7 @@ def section(values: Mapping[str, Any]) -> str:
 
 
 def drawn(values: Mapping[str, Any]) -> str:
-    """The part of the page about the runs in which other groups are drawn for those at the cap."""
+    """The part of the page about runs in which other groups are drawn for those at the cap, or about longer ones."""
     return "\n\n".join(_parts(values))
 
 
@@ -86,7 +87,7 @@ def _parts(
     after: Iterable[str] = (),
     not_run: str = "",
 ) -> Iterator[str]:
-    """The table, the trade-offs in words, the primary comparisons, and the number of those that are undecided.
+    """The table, the trade-offs in words, the primary comparisons if one is decided, and how many are not.
 
     Args:
         rows: of the table; the means unless given.
@@ -101,6 +102,9 @@ def _parts(
     yield from before
     yield from (found.sentence for found in trade_offs_over_seeds(values))
     yield from after
+    if undecided == len(differences):
+        yield f"None of the {len(differences)} primary comparisons is decided with {have} seeds{not_run}. {LAST}"
+        return
     yield (
         f"The primary comparisons: the mean difference, its 95 % interval over the {have} seeds, and p, corrected over "
         f"all of them. Bold: p is at most {f'{SIGNIFICANT:.2f}'.lstrip('0')}."
@@ -162,9 +166,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
     parser.add_argument("--drawn", type=Path, metavar="JSON", help="the study.json of the methods that draw others")
     parser.add_argument("--drawn-rehearsed", type=Path, metavar="JSON", help="the same with rehearsal")
+    parser.add_argument("--long", type=Path, metavar="JSON", help="the study.json of runs of 400 steps")
     parser.add_argument("--bases", type=Path, metavar="JSON", help="the study.json of parts with other base models")
     given = parser.parse_args(arguments)
-    parts = {"seeds": section, "drawn": drawn, "drawn_rehearsed": drawn, "bases": bases}
+    parts = {"seeds": section, "drawn": drawn, "drawn_rehearsed": drawn, "long": drawn, "bases": bases}
     for name, part in parts.items():
         path, recorded = getattr(given, name), STUDY / f"{name}.json"
         with user_errors_exit():

@@ -24,6 +24,7 @@ SEEDS = json.loads((FOLDER / "seeds.json").read_text())
 RUN = len(SEEDS["seeds"])  # of ten seeds
 DRAWN = json.loads((FOLDER / "drawn.json").read_text())
 REHEARSED = json.loads((FOLDER / "drawn_rehearsed.json").read_text())
+LONG = json.loads((FOLDER / "long.json").read_text())
 BASES = json.loads((FOLDER / "bases.json").read_text())
 DEMO = json.loads((FOLDER / "demo.json").read_text())
 PRETRAINED = json.loads((FOLDER / "pretrained.json").read_text())
@@ -222,6 +223,39 @@ def test_the_page_has_the_runs_that_draw_other_groups_and_rehearse():
     }
     text = " ".join(README.split())
     assert f"Pass@1 rises to {100 * both['Pass@1']:.0f} % and Pass@8 to {100 * both['Pass@8']:.0f} %, above" in text
+
+
+def test_the_page_has_the_runs_of_400_steps():
+    assert study_page.drawn(LONG) in PAGE
+    names = ("grpo", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
+    assert LONG["definitions"] == {name: METHODS[name].definition for name in names}
+    words = f"--seeds {','.join(map(str, LONG['seeds']))} --steps {LONG['steps']} --long-steps {LONG['long_steps']}"
+    assert f"`--methods {','.join(names)} {words}`" in PAGE
+
+    def above_base(name: str) -> list[bool]:
+        """Whether it is above the base, by column of ABOVE_IN and Pass@32: True or False in both seeds, else None."""
+        signs = (
+            np.sign(np.subtract(LONG["methods"][name][column]["values"], LONG["bases"]["base"][column]["values"]))
+            for column in (*study_page.ABOVE_IN, "Pass@32")
+        )
+        return [{2: True, -2: False}.get(sum(sign)) for sign in signs]
+
+    outside = "Pass@8, out of domain"
+    found = {name: of[outside]["mean"] for name, of in LONG["methods"].items()}
+    long = [found[f"{name}_400"] for name in names]
+    assert all(above_base(f"{name}_400")[2:4] == [False, False] for name in names)
+    assert f"Pass@8 falls to {min(long):.2f} to {max(long):.2f}; the base's".replace("0.", ".") in PAGE
+    assert above_base("grpo_cap_400") == [True, True, False, False, True]
+    for name in ("dph_js_cap_400", "dph_f_solved_cap_400"):
+        assert above_base(name) == [True, False, False, False, False]
+        assert LONG["methods"][name]["style entropy"]["mean"] > 0.6
+    assert [name for name in names if above_base(name)[:4] == [True] * 4] == ["dph_js_cap"]
+    assert above_base("dph_f_solved_cap")[:3] == [True, True, False]
+    seconds = [round(LONG["seconds_of_stages"][f"train_{name}_s{seed}"] / 60) for name in names for seed in (1, 2)]
+    assert f"The runs took {min(seconds)} to {max(seconds)} minutes each" in PAGE
+    values = found["dph_f_solved_cap_400"], found["grpo_400"], LONG["bases"]["base"][outside]["mean"]
+    sentence = "after 400 steps Pass@8 out of domain is {:.0f} %, GRPO's {:.0f} and the base's {:.0f}."
+    assert sentence.format(*(100 * value for value in values)) in " ".join(README.split())
 
 
 def test_runs_from_one_base_model_are_no_control_and_nothing_is_written(capsys):
