@@ -63,8 +63,8 @@ _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[
 _RELATION = re.compile(
     r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*(?:[=<>]|\{[=<>]\}))(?![A-Za-z])|\\&"
     r"|,.*(?:\\[lc]?dots(?![A-Za-z])|\.\.\.)"
-    r"|\d\s*(?:[?@#~]|//|\|\s*\d[^|]*$|\\\|"
-    r"|\\(?:mid|lor|land|vee|wedge|cup|cap|to|(?:long|Long)?(?:left|Left)?[rR]ightarrow|iff|implies|sim|simeq|equiv|cong"
+    r"|(?<!_)\d\s*(?:[?@#]\s*[-+\d\\]|//|\|\s*\d[^|]*$|\\\|"
+    r"|\\(?:mid|lor|land|vee|wedge|cup|cap|to|mapsto|(?:long|Long)?(?:left|Left)?[rR]ightarrow|iff|implies|sim|simeq|equiv|cong"
     r"|parallel|perp|oplus|ominus|otimes|in|subset|supset|setminus)(?![A-Za-z]))"
     r"|^(?!.*\\begin).*\d\s*&"  # in a matrix & separates columns
 )

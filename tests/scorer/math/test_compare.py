@@ -63,7 +63,8 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 n=9  !=  > 9  !=  \geq 9  ;;  5  !=  \max = 3 < 5
 113\text{ cm}  !=  \geq 113  ;;  (113)  !=  > 113
 8  !=  7 | 8  !=  7 \mid 8  !=  7 \lor 8  !=  7 \cup 8  !=  7 \to 8  !=  7 & 8  !=  7 ? 8  !=  7 // 8
-8  !=  7 \Rightarrow 8  ;;  6  ==  |-6|  ==  2|-3|  ==  2 \cdot 3
+8  !=  7 \Rightarrow 8  !=  7 \mapsto 8  ;;  3  ==  x_1 \equiv 3
+5\text{ cm}  ==  5~\text{cm}  ;;  6  ==  |-6|  ==  2|-3|  ==  2 \cdot 3
 8  !=  7 \| 8  !=  7 \equiv 8  !=  7 \in 8  ==  x \to 8  ==  a \equiv 8
 55  ==  1+2+\cdots+10 = 55  ;;  x=5  ==  x=5 (x>0)  ;;  \sqrt{2}  ==  1.41421356\ldots  ;;  2  !=  > \sqrt[3]{8}
 x \geq 5  ==  [5, \infty)  !=  5  ;;  x < 3  ==  (-\infty, 3)  !=  3  ;;  1, 2, \ldots, 9  ==  1, 2, \ldots, 9
