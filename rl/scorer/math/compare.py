@@ -59,14 +59,16 @@ _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
-# math-verify reads the last number of "\geq 9", of "2 \& 9", of "2 | 9" and of "1, \ldots, 9".
+# math-verify reads the last number of "\geq 9", of "2 \& 9" and of "1, \ldots, 9".
 _RELATION = re.compile(
     r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*(?:[=<>]|\{[=<>]\}))(?![A-Za-z])|\\&"
     r"|,.*(?:\\[lc]?dots(?![A-Za-z])|\.\.\.)"
-    r"|(?<!_)\d\s*(?:[?@#]\s*[-+\d\\]|//|\|\s*\d[^|]*$|\\\|"
-    r"|\\(?:mid|lor|land|vee|wedge|cup|cap|to|mapsto|(?:long|Long)?(?:left|Left)?[rR]ightarrow|iff|implies|sim|simeq|equiv|cong"
-    r"|parallel|perp|oplus|ominus|otimes|in|subset|supset|setminus)(?![A-Za-z]))"
-    r"|^(?!.*\\begin).*\d\s*&"  # in a matrix & separates columns
+)
+# And of "x = 2 \lor x = 9" and "2 | 9". Signs of a derivation are like "=": the right side is the answer.
+_NUMBER = r"[-+]?\s*(?:\d[\d.,]*|\\[dt]?frac\s*\{[^{}]*\}\s*\{[^{}]*\})"
+_ALTERNATIVES = re.compile(
+    r"\\(?:lor|land|vee|wedge)(?![A-Za-z])"
+    rf"|^{_NUMBER}\s*(?:[?@#&]|//|\|(?!.*\|)|\\\||\\(?:mid|cup|cap|parallel|in|subset)(?![A-Za-z]))\s*{_NUMBER}"
 )
 # What these may equal: an interval, a set, a list.
 _MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
@@ -130,12 +132,13 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
 
 
 def _is_a_relation(answer: str) -> bool:
-    r"""x > 3 and \geq 3, but not x = 5 (x > 0), which says a value under a condition."""
-    return _RELATION.search(_CONDITION.sub("", answer)) is not None
+    r"""x > 3, \geq 3 and 7 \lor 8, but not x = 5 (x > 0), which says a value under a condition."""
+    text = _CONDITION.sub("", answer)
+    return any(pattern.search(text) for pattern in (_RELATION, _ALTERNATIVES))
 
 
 def _is_one_value(answer: str) -> bool:
-    return not (_RELATION.search(answer) or _MANY.search(answer))
+    return not any(pattern.search(answer) for pattern in (_RELATION, _ALTERNATIVES, _MANY))
 
 
 def _as_power_of_ten(answer: str, other: str) -> str:

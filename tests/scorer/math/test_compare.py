@@ -62,10 +62,9 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 9  !=  >= 9  !=  => 9  !=  n = 1, 2, \ldots, 9  !=  n = 2 \& 9  !=  x \not = 9  !=  \not{=} 9
 n=9  !=  > 9  !=  \geq 9  ;;  5  !=  \max = 3 < 5
 113\text{ cm}  !=  \geq 113  ;;  (113)  !=  > 113
-8  !=  7 | 8  !=  7 \mid 8  !=  7 \lor 8  !=  7 \cup 8  !=  7 \to 8  !=  7 & 8  !=  7 ? 8  !=  7 // 8
-8  !=  7 \Rightarrow 8  !=  7 \mapsto 8  ;;  3  ==  x_1 \equiv 3
-5\text{ cm}  ==  5~\text{cm}  ;;  6  ==  |-6|  ==  2|-3|  ==  2 \cdot 3
-8  !=  7 \| 8  !=  7 \equiv 8  !=  7 \in 8  ==  x \to 8  ==  a \equiv 8
+8  !=  7 | 8  !=  -7 \mid 8  !=  7 \lor 8  !=  x=7 \lor x=8  !=  7 \cup 8  !=  7 & 8  !=  7 ? 8  !=  7 // 8  !=  7 \| 8
+8  !=  \frac{1}{2} \lor 8  !=  7 \lor 8 \lor 9  !=  7 \in 8  ==  2x=16 \Rightarrow x=8  ==  3x = 24 \implies x = 8
+8  ==  x^2=64 \iff x=8  ==  x \to 8  ;;  3  ==  10 \equiv 3 \pmod{7}  ==  x_1 \equiv 3  ;;  6  ==  |-6|  ==  2|-3|
 55  ==  1+2+\cdots+10 = 55  ;;  x=5  ==  x=5 (x>0)  ;;  \sqrt{2}  ==  1.41421356\ldots  ;;  2  !=  > \sqrt[3]{8}
 x \geq 5  ==  [5, \infty)  !=  5  ;;  x < 3  ==  (-\infty, 3)  !=  3  ;;  1, 2, \ldots, 9  ==  1, 2, \ldots, 9
 # Numbers in a row
@@ -136,6 +135,7 @@ SURPRISES = [
     # An equation is its right side, whatever stands on its left: \\sqrt2=1.414 is 1.414.
     ("7", "7=5", "mismatch", "the right side is the answer"),
     ("5", "7=5=6", "mismatch", "the last side is the answer"),
+    ("5", r"7 \Rightarrow 5", "match", "the right side is the answer"),
     ("2516_8", "2516", "match", "a base may be missing"),
     ("1+2 i", "1+2i", "mismatch", "the first i is complex, the second real"),
     # Read from text that is not LaTeX: the last number after a blank or an equals sign.
