@@ -56,8 +56,8 @@ def section(values: Mapping[str, Any]) -> str:
     return "\n\n".join(_parts(values, before=[picture], after=[_recipe(values)], not_run=not_run))
 
 
-def drawn(values: Mapping[str, Any]) -> str:
-    """The part of the page about runs in which other groups are drawn for those at the cap, or about longer ones."""
+def compared(values: Mapping[str, Any]) -> str:
+    """A part of the page with nothing but the means, the trade-offs and the comparisons."""
     return "\n\n".join(_parts(values))
 
 
@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--long", type=Path, metavar="JSON", help="the study.json of runs of 400 steps")
     parser.add_argument("--bases", type=Path, metavar="JSON", help="the study.json of parts with other base models")
     given = parser.parse_args(arguments)
-    parts = {"seeds": section, "drawn": drawn, "drawn_rehearsed": drawn, "long": drawn, "bases": bases}
+    parts = {"seeds": section, "drawn": compared, "drawn_rehearsed": compared, "long": compared, "bases": bases}
     for name, part in parts.items():
         path, recorded = getattr(given, name), STUDY / f"{name}.json"
         with user_errors_exit():

@@ -1,0 +1,110 @@
+"""What README.md and docs/explanation/demo.md say of the recorded demos is in their reports in docs/study."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.docs.conftest import rows
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDER = REPOSITORY / "docs" / "study"
+DEMO = json.loads((FOLDER / "demo.json").read_text())
+PRETRAINED = json.loads((FOLDER / "pretrained.json").read_text())
+README = (REPOSITORY / "README.md").read_text()
+PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
+
+
+@pytest.mark.parametrize(("title", "report"), [("A recorded run", DEMO), ("## With a pretrained model", PRETRAINED)])
+def test_the_page_has_the_values_of_the_recorded_runs(title, report):
+    shown = rows(PAGE[PAGE.index(title) :])
+    labels = {"base": "base", "grpo": "GRPO", "dph_js": "DPH-JS"}
+    labels |= {"dph_f_solved_cap": "DPH-F solved, cap .6"} if "dph_f_solved_cap" in report else {}
+    for method, label in labels.items():
+        inside, outside = report[method]["in_domain"], report[method]["out_of_domain"]
+        values = [*(inside["pass@k"][k][0] for k in ("1", "8", "32")), outside["pass@k"]["1"], outside["pass@k"]["8"]]
+        values = [value[0] if isinstance(value, list) else value for value in values]
+        expected = [f"{value:.3f}" for value in values]
+        expected.insert(3, f"{inside['styles'][0]:.2f}")
+        assert shown[label] == expected
+
+
+def test_what_the_page_says_of_the_pretrained_model_are_its_verdicts():
+    columns = ("Pass@1", "Pass@8", "Pass@32")
+
+    def verdicts(method, other, split):
+        found = {
+            c["predicate"]: c["verdict"] for c in PRETRAINED["_claims"] if (c["method"], c["split"]) == (method, split)
+        }
+        return [found[f"higher {column} than {other}"] for column in columns]
+
+    higher, equal, lower = "supported", "inconclusive", "lower"
+    assert verdicts("grpo", "the base", "in_domain") == [higher, equal, equal]
+    assert verdicts("dph_js", "the base", "in_domain") == [higher, lower, lower]
+    assert verdicts("dph_js", "GRPO", "in_domain") == [lower, equal, equal]
+    assert verdicts("dph_f_solved_cap", "the base", "in_domain") == [equal, equal, equal]
+    assert verdicts("dph_f_solved_cap", "GRPO", "in_domain") == [lower, equal, equal]
+    trained = ("grpo", "dph_js", "dph_f_solved_cap")
+    outside = [verdicts(method, "the base", "out_of_domain") for method in trained]
+    assert outside == [[equal] * 3] * 3
+
+    def value(method, split, k):
+        return PRETRAINED[method][split]["pass@k"][k][0]
+
+    for k in ("8", "32"):
+        base, grpo, dph_js, recipe = (value(method, "in_domain", k) for method in ("base", *trained))
+        assert dph_js < grpo < recipe < base
+    assert value("base", "in_domain", "1") < value("dph_f_solved_cap", "in_domain", "1")
+    assert max(("base", *trained), key=lambda method: value(method, "out_of_domain", "8")) == "dph_f_solved_cap"
+    styles = {method: PRETRAINED[method]["in_domain"]["styles"][0] for method in ("base", *trained)}
+    assert styles["grpo"] < 1.4 and min(styles["dph_js"], styles["dph_f_solved_cap"]) >= styles["base"]
+
+
+def test_the_readme_has_the_recorded_demos_values():
+    text = " ".join(README.split())
+    for k, sentence in {"1": "Pass@1 rises from {} to {} %", "8": "Pass@8 falls from {} to {} %"}.items():
+        values = [f"{100 * DEMO[name]['in_domain']['pass@k'][k][0]:.0f}" for name in ("base", "grpo")]
+        assert sentence.format(*values) in text
+
+
+def test_what_the_page_says_of_the_demos_comparisons_are_its_verdicts():
+    def decided(method: str, split: str, verdict: str) -> set[str]:
+        of_split = (claim for claim in DEMO["_claims"] if (claim["method"], claim["split"]) == (method, split))
+        return {claim["predicate"] for claim in of_split if claim["verdict"] == verdict and claim["unit"] == "share"}
+
+    for method in ("grpo", "dph_js"):
+        assert "higher Pass@1 than the base" in decided(method, "in_domain", "supported")
+        assert decided(method, "in_domain", "lower") >= {f"higher Pass@{k} than the base" for k in (8, 32)}
+    assert "higher Pass@1 than GRPO" in decided("dph_js", "in_domain", "lower")
+    # The recipe has no significant loss against the base.
+    assert decided("dph_f_solved_cap", "in_domain", "lower") == {"higher Pass@1 than GRPO"}
+    assert decided("dph_f_solved_cap", "out_of_domain", "lower") == {"higher Pass@1 than GRPO"}
+    assert decided("dph_f_solved_cap", "in_domain", "supported") == {"higher Pass@32 than GRPO"}
+    entropies = [DEMO[name]["in_domain"]["style_entropy"] for name in ("grpo", "dph_js", "dph_f_solved_cap")]
+    assert entropies[0][2] < min(entropies[1][1], entropies[2][1])
+    of_recipe = [
+        DEMO["dph_f_solved_cap"][split]["pass@k"][k][0] - DEMO["base"][split]["pass@k"][k][0]
+        for split in ("in_domain", "out_of_domain")
+        for k in ("1", "8")
+    ]
+    assert [f"{difference:.3f}".replace("0.", ".") for difference in of_recipe] == [".039", "-.044", "-.033", ".011"]
+    assert "with seeds 1, 2 and 3 Pass@1 is .039, " in PAGE and "in domain, and -.033, " in PAGE
+    assert "Pass@8 is -.044, " in PAGE and "in domain, and .011, " in PAGE
+
+
+def test_the_readme_is_a_page_with_the_study_s_picture():
+    assert len(README.splitlines()) <= 80 and README.count("](") <= 25 and "docs/study/pareto.svg" in README
+    code = re.findall(r"^```bash\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert max(len(line) for block in code for line in block.splitlines()) <= 95
+
+
+@pytest.mark.parametrize(("name", "report"), [("answers.svg", DEMO), ("pretrained_answers.svg", PRETRAINED)])
+def test_a_picture_of_answers_is_of_its_recorded_run(name, report):
+    picture = ElementTree.parse(FOLDER / name).getroot()
+    texts = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Base", "GRPO", "DPH-JS"} < set(texts)
+    for method, label in (("base", "Base"), ("grpo", "GRPO"), ("dph_js", "DPH-JS")):
+        percent = f"{100 * report[method]['in_domain']['pass@k']['1'][0]:.0f}"
+        assert texts[texts.index(label) + 1].startswith(f"Pass@1 {percent} ")
