@@ -13,6 +13,7 @@ from rl.scorer.audit.options import DOUBTS, FAILURES, OUTCOMES
 
 MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of the SQL experiments
 EXAMPLE_VALUES = 2
+DB_ID = "postgresql/{db_id}"  # the scorer's, of databases that are not SQLite files
 TEMPLATES = ("dph", "omnisql")
 _WIDTH = 110
 _REJECTED = "Rejected records are listed in OUTPUT.bad.jsonl. docs/howto/data.md says how to fetch the files."
@@ -26,8 +27,8 @@ def bird_parser() -> argparse.ArgumentParser:
         "number is its question_id or, if the file has none, its position in the file.",
     )
     parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
-    db_id = "db_id of mini_pg's rows, which names the scorer's PostgreSQL database (default: postgresql/{db_id})"
-    parser.add_argument("--db-id", metavar="TEXT", help=db_id)
+    db_id = "db_id of mini_pg's rows, which names the scorer's PostgreSQL database (default: %(default)s)"
+    parser.add_argument("--db-id", default=DB_ID, metavar="TEXT", help=db_id)
     return parser
 
 
@@ -150,7 +151,7 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     parser = _parser(summary, details, *(data.name for data in own))
     add = parser.add_argument
     add("--output", type=Path, default="data/sql/{name}_{split}.parquet", metavar="FILE", help="default: %(default)s")
-    parser.set_defaults(program=program, variant="", tables=None, corrections=None)
+    parser.set_defaults(program=program, variant="", tables=None, corrections=None, db_id=DB_ID)
     splits = list(dict.fromkeys(split for data in own for split in data.id_blocks))
     if len(splits) == 1:
         parser.set_defaults(split=splits[0])

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.common.outcomes import INFRA_ERROR
 from rl.data.benchmarks import SqlDataset
+from rl.data.prepare.commands import DB_ID
 from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.published import Input, Record, read_json_list, read_records
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
@@ -30,7 +31,6 @@ from rl.scorer.outcomes import UnknownQuestion
 # Keys of the corrected query in published lists of corrections, in addition to the benchmark's key.
 _CORRECTED_SQL = ("corrected_sql", "gold_sql", "SQL", "query", "sql")
 _CORRECTED_IDS = ("question_id", "id", "idx")
-_DB_ID = "postgresql/{db_id}"  # the scorer's, of databases that are not on SQLite
 
 
 class Databases:
@@ -54,7 +54,7 @@ class Databases:
             raise UserError(
                 f"--databases {folder} is not below --database-path {database_path}: the scorer reads nothing else."
             )
-        if benchmark.on_sqlite and getattr(options, "db_id", None) is not None:
+        if benchmark.on_sqlite and options.db_id != DB_ID:
             raise UserError(f"--db-id is of --variant mini_pg: the databases of {benchmark.name} are SQLite files.")
         if options.example_values < 0:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
@@ -73,9 +73,7 @@ class Databases:
 
     def scorer_id(self, db_id: str) -> str:
         """The db_id for the scorer; for SQLite, this is the path below the scorer's database_path."""
-        if self._benchmark.on_sqlite:
-            return self._path(db_id)
-        return (self._options.db_id or _DB_ID).replace("{db_id}", db_id)
+        return self._path(db_id) if self._benchmark.on_sqlite else self._options.db_id.replace("{db_id}", db_id)
 
     def _path(self, db_id: str) -> str:
         return (self._folder / self.file(db_id)).relative_to(self._root).as_posix()
