@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rl.common.errors import UserError
 
-CHECKOUT, DEVICES = Path(__file__).resolve().parents[2], Path("/dev")
+CHECKOUT = Path(__file__).resolve().parents[2]
+_DEVICE_FILES = Path("/dev")
 _AS_NEAR = 0.85
 # The files that the split writes: prompts of D_pef and of D_exp.
 CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
@@ -51,7 +52,7 @@ def verl_folder() -> Path:
     return Path(verl.origin).parent
 
 
-def has_gpu(files: Path = DEVICES) -> bool:
+def has_gpu(files: Path = _DEVICE_FILES) -> bool:
     """Whether this machine has an NVIDIA GPU (dxg is WSL 2's) that CUDA_VISIBLE_DEVICES does not hide.
 
     Args:
@@ -68,7 +69,7 @@ def has_bf16() -> bool:
     return bool(flags and {"avx512_bf16", "amx_bf16"} & {*flags[1].split()})
 
 
-def devices(device: str, files: Path = DEVICES) -> int:
+def devices(device: str, files: Path = _DEVICE_FILES) -> int:
     """How many processes train on this machine.
 
     Args:
