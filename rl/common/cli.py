@@ -5,6 +5,7 @@ exit code 1.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -102,7 +103,8 @@ def output_folder(text: str) -> Path:
     path = Path(text).expanduser()
     if not text:
         raise argparse.ArgumentTypeError("it is empty: name a folder.")
-    exists = next(part for part in (path, *path.absolute().parents) if part.exists())
-    if not exists.is_dir():
+    # os.path, because Path.exists raises where the user may not look.
+    exists = next(part for part in (path, *path.absolute().parents) if os.path.exists(part))
+    if not os.path.isdir(exists):
         raise argparse.ArgumentTypeError(f"{exists} is a file: name a folder.")
     return path

@@ -41,16 +41,11 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     run = Run.of(model)
     if run is None:
         raise UserError(f"{model} is neither a run nor a checkpoint of one: name the folder of either.")
-    step = run.step
     if best and newest_checkpoint(Path(model).expanduser()) is None:
         raise UserError(f"{model} is one checkpoint, and --best chooses among a run's: name {run.folder}.")
-    if best:
-        named = named_step(run.folder / BEST)
-        if named is None:
-            raise UserError(
-                f"{run.folder} has no {BEST}: no validation was at a step with a checkpoint; leave out --best."
-            )
-        step = named
+    step = named_step(run.folder / BEST) if best else run.step
+    if step is None:
+        raise UserError(f"{run.folder} has no {BEST}: no validation was at a step with a checkpoint; leave out --best.")
     checkpoint = checkpoint_folder(run.folder, step)
     if not checkpoint.is_dir():
         raise UserError(f"{checkpoint} does not exist: name another checkpoint of {run.folder}.")

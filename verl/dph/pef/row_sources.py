@@ -9,7 +9,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -195,7 +194,7 @@ def _candidates(
     ends = stop_ids(config.actor_rollout_ref.model, tokenizer)
     for prompt in prompts:
         names = [name for name in {*prompt_names(prompt.row)} if named[name] == 1]
-        for _, response in sorted(chain.from_iterable(given[name] for name in names), key=itemgetter(0)):
+        for _, response in sorted(chain.from_iterable(given[name] for name in names)):
             ids = tokenizer.encode(response.response, add_special_tokens=False)
             ids += [] if ids[-1:] and ids[-1] in ends else [tokenizer.eos_token_id]
             if len(ids) > config.data.max_response_length:
