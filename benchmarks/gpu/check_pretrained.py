@@ -1,9 +1,9 @@
 """The demo with the pretrained model on one GPU, and its times and memory beside those that `dph plan` estimates.
 
-    python check_pretrained.py REPORT.json [--device cuda_hf] [--steps 200] [--out FOLDER] [--small]
+    python check_pretrained.py REPORT.json [--device cuda_hf] [--steps 200] [--methods grpo,dph_js] [--out FOLDER]
 
-It runs `dph demo --model smollm2` with GRPO and DPH-JS. If it is stopped, the same command continues. It writes the
-report in either case, with the steps so far.
+It runs `dph demo --model smollm2`, by default with GRPO and DPH-JS. If it is stopped, the same command continues. It
+writes the report in either case, with the steps so far. --small has sizes for a CPU.
 """
 
 import argparse
@@ -20,17 +20,19 @@ from rl.common.cli import user_errors_exit
 from rl.common.signals import exit_on_sigterm
 from rl.configuration.run import run_of
 from rl.demo.experiment import DEVICES, ignore_variables
+from rl.demo.methods import method_names
 from rl.demo.models import SMOLLM2
 from rl.demo.run import Demo
 from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
-METHODS = ["grpo", "dph_js"]
+DEFAULT_METHODS = "grpo,dph_js"
 # The plan's phases and the metrics of their seconds.
 PHASES = {
     "rollout": "timing_s/gen",
     "old log-probs": "timing_s/old_log_prob",
     "update": "timing_s/update_actor",
+    "weights": "timing_s/update_weights",
     "step": "timing_s/step",
 }
 MEMORY = "perf/max_memory_allocated_gb"  # GiB, of the actor's process
@@ -116,6 +118,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("report", type=Path)
     parser.add_argument("--device", choices=DEVICES, help="default: the demo's")
     parser.add_argument("--steps", type=int, default=200, help="training steps of each method (default: %(default)s)")
+    parser.add_argument("--methods", default=DEFAULT_METHODS, help="comma-separated, as of dph demo (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("outputs/gpu"), help="folder of the demo")
     parser.add_argument("--small", action="store_true", help="sizes for a CPU")
     options = parser.parse_args(arguments)
@@ -127,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
             os.environ.update(SMALL_VARIABLES)
             demo: Demo = SmallDemo(folder, SMALL_METHODS, SMALL_STEPS, 1, options.device, SMALL_MODEL)
         else:
-            demo = Demo(folder, METHODS, options.steps, 1, options.device, SMOLLM2)
+            demo = Demo(folder, method_names(options.methods), options.steps, 1, options.device, SMOLLM2)
         try:
             demo.run()
         finally:

@@ -3,7 +3,7 @@
 #   first       versions, tests marked gpu, mathematics, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
 #   more        demo-sized DPH-JS from samples to a resumed checkpoint, the 1B benchmark with padded rows
 #   long        the 1B benchmark with long rows
-#   pretrained  the demo with SmolLM2-135M, STEPS (200) steps of GRPO and of DPH-JS; it resumes when it is called again
+#   pretrained  the demo with SmolLM2-135M, STEPS (200) steps of METHODS (grpo,dph_js); it resumes when it is called again
 # In a kit (make gpu-kit) it first installs the kit's packages; in a checkout it uses PYTHON's. OUT gets PART.log,
 # PART.txt (exit codes and seconds) and JSON reports. It continues after a failed step. --small: sizes for a CPU.
 set -uo pipefail
@@ -108,10 +108,10 @@ join_model() {
 }
 
 pretrained() {
-  local sizes=(--device cuda_hf --steps "${STEPS:-200}")
+  local sizes=(--device cuda_hf --steps "${STEPS:-200}" --methods "${METHODS:-grpo,dph_js}")
   [[ -z $SMALL ]] || sizes=("$SMALL")
   join_model
-  step demo 500 "$PYTHON" "$CHECKS/check_pretrained.py" "$OUT/pretrained.json" --out "$WORK/pretrained" "${sizes[@]}"
+  step demo "$LIMIT_S" "$PYTHON" "$CHECKS/check_pretrained.py" "$OUT/pretrained.json" --out "$WORK/pretrained" "${sizes[@]}"
   ((STATUS == 0)) || tail -n 100 "$WORK"/pretrained/logs/*.log >>"$OUT/$PART.log"
   cp "$WORK"/pretrained/report.{json,html} "$OUT" 2>/dev/null || FAILED=1
 }

@@ -106,6 +106,7 @@ def test_a_gpus_times_and_memory_stand_beside_the_plans(program):
         ["rollout,", "s", "2", "0.5"],
         ["old", "log-probs,", "s", "-", "-"],
         ["update,", "s", "-", "0.25"],
+        ["weights,", "s", "-", "-"],
         ["step,", "s", "5", "0.75"],
         ["update,", "GB", "4.29", "2"],
     ]
