@@ -35,7 +35,7 @@ PHASES = {
     "weights": "timing_s/update_weights",
     "step": "timing_s/step",
 }
-MEMORY = "perf/max_memory_allocated_gb"  # GiB, of the actor's process
+MEMORY = "actor/perf/max_memory_allocated_gb"  # GiB, of the actor's process
 # A plan models neither the rollout hf nor padded rows: it is of the same run with vLLM and flash attention.
 PLANNED = ("device=cuda", "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2")
 

@@ -45,7 +45,7 @@ REPORTED = (
     "timing_s/old_log_prob",
     "timing_s/update_actor",
     "timing_s/update_weights",
-    "perf/max_memory_allocated_gb",
+    "actor/perf/max_memory_allocated_gb",
 )
 CORRELATION = "training/rollout_actor_probs_pearson_corr"
 # In bf16 a token's probability changes in the third digit. With other weights the correlation is far lower.

@@ -1,4 +1,4 @@
-"""Pack the check on one GPU (README.md) for a machine without a network: .gpu in the current folder, 53 MiB.
+"""Pack the check on one GPU (README.md) for a machine without a network: .gpu in the current folder, 54 MiB.
 
     python benchmarks/gpu/make_kit.py [--out .gpu]      (make gpu-kit)
 
@@ -9,6 +9,7 @@ anew.
 """
 
 import argparse
+import lzma
 import os
 import re
 import shutil
@@ -39,6 +40,7 @@ NOT_OF_RAY = ("jars", "rllib", "serve", "llm", "workflow", "dashboard/client")
 ANTLR = "antlr4-python3-runtime"
 FLASH = "flash_attn-2.8.3"
 CROSS_ENTROPY = "flash_attn/ops/triton/cross_entropy.py"
+PROJECT = "project.tar.xz"
 
 
 def wheels() -> list[str]:
@@ -143,16 +145,15 @@ def split(file: Path, folder: Path) -> None:
 
 
 def add_project(kit: Path) -> None:
-    """Add the committed HEAD: its files, and a wheel, through which verl finds its entry points."""
-    project = kit / "project"
-    shutil.rmtree(project, ignore_errors=True)
+    """Add the committed HEAD: its files, packed, and a wheel, through which verl finds its entry points."""
+    shutil.rmtree(kit / "project", ignore_errors=True)  # unpacked from an earlier kit
     for old in (kit / "wheels").glob("dph_rl-*.whl"):
         old.unlink()
+    command = ["git", "-C", str(REPOSITORY), "archive", "--prefix=project/", "HEAD"]
+    archive = lzma.compress(subprocess.run(command, check=True, capture_output=True).stdout)
+    (kit / PROJECT).write_bytes(archive)
     with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder, "project.tar")
-        subprocess.run(["git", "-C", str(REPOSITORY), "archive", "--output", str(archive), "HEAD"], check=True)
-        shutil.unpack_archive(archive, project)
-        shutil.copytree(project, f"{folder}/project")  # setuptools builds where the sources are
+        shutil.unpack_archive(kit / PROJECT, folder)
         pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(kit / "wheels"), f"{folder}/project")
     head = subprocess.run(
         ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
@@ -171,15 +172,20 @@ def once(path: Path, make: Callable[[Path], None]) -> None:
 
 
 def size(folder: Path) -> int:
-    """Bytes of all files below."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """Bytes of all files below, as in an archive (archived)."""
+    return sum(archived(path) for path in folder.rglob("*") if path.is_file())
 
 
 def checkout_size() -> int:
-    """Bytes of the files that git tracks or could track here."""
+    """Bytes of the files that git tracks or could track here, as in an archive."""
     command = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    return sum((REPOSITORY / name).stat().st_size for name in names if name and (REPOSITORY / name).is_file())
+    return sum(archived(REPOSITORY / name) for name in names if name and (REPOSITORY / name).is_file())
+
+
+def archived(path: Path) -> int:
+    """Bytes of a file in a tar archive: with its header, in whole blocks. A call of 63 MiB of contents was refused."""
+    return tarfile.BLOCKSIZE * (1 + -(-path.stat().st_size // tarfile.BLOCKSIZE))
 
 
 def main() -> None:

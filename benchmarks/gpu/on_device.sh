@@ -51,11 +51,12 @@ install_kit() {
     "$PYTHON" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$SITE" "$KIT"/wheels/*.whl ||
       fail "the kit's wheels cannot be installed by $PYTHON."
     "$PYTHON" -m tarfile -e "$KIT/ray.tar.xz" "$SITE" || fail "$KIT/ray.tar.xz cannot be unpacked."
-    # An image may keep Python from writing bytecode: each of a run's processes would compile the packages again.
-    "$PYTHON" -m compileall -q -j 0 "$SITE" "$PROJECT/rl" "$PROJECT/verl" >/dev/null 2>&1 || true
     cp "$KIT/revision" "$SITE/"
   fi
-  export PYTHONPATH=$PROJECT:$KIT/flash_ce:$SITE
+  # An image may have no bytecode and keep Python from writing it: each of a run's processes would compile torch and
+  # transformers again, for some 10 s.
+  unset PYTHONDONTWRITEBYTECODE
+  export PYTHONPATH=$PROJECT:$KIT/flash_ce:$SITE PYTHONPYCACHEPREFIX=$WORK/bytecode
   printf 'dph-rl %s, installed after %d s\n' "$(cut -c1-10 "$KIT/revision")" "$SECONDS"
 }
 

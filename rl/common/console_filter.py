@@ -9,6 +9,7 @@ Only the standard library is imported, because this process starts together with
 import json
 import os
 import re
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -114,4 +115,6 @@ def filter_output(path: str) -> None:
 
 
 if __name__ == "__main__":
+    # Whoever ends a program and all its descendants (processes.py) interrupts this process too, while they still print.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     filter_output(sys.argv[1])

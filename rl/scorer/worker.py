@@ -110,6 +110,7 @@ def main() -> None:
     """Fork workers until the server closes the socket; in a worker, serve jobs until it closes the worker's socket."""
     settings = json.loads(sys.argv[1])
     _end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server, which gets it too, ends the workers
     # An exception must not close it: the server would end this process before it has printed the exception.
     control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     os.dup2(null := os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())

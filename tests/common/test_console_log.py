@@ -1,10 +1,12 @@
 """What the terminal and the log get of a program's output, of its children and of what Ray prints."""
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from rl.common import console_filter
 from rl.common.console_filter import Errors, shown
 
 PROGRAM = """
@@ -92,3 +94,16 @@ def test_an_error_that_all_rollouts_have_is_shown_once_with_its_cause():
     lines += ["ERROR another one", "dph: a scorer rests", "ValueError: x", "ValueError: nobody asked"]
     terminal = [text for text in map(errors.shown, lines) if text is not None]
     assert terminal == [lines[0], lines[3], "ERROR another one", "a scorer rests", "ValueError: x"]
+
+
+def test_an_interrupted_filter_reads_to_the_end_of_the_output(tmp_path):
+    """What ends a program with all its descendants interrupts the filter too: the log ended in its traceback."""
+    command = [sys.executable, "-I", "-S", console_filter.__file__, str(tmp_path / "log.txt")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        process.stdin.write(b"dph: it starts\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"it starts\n"
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(b"dph: it ends\n", timeout=30)
+    assert (process.returncode, output) == (0, b"it ends\n")
+    assert (tmp_path / "log.txt").read_text() == "dph: it starts\ndph: it ends\n"

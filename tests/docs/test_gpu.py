@@ -54,22 +54,29 @@ def test_the_update_of_a_billion_parameters():
         assert peak.startswith(f"{measured['variants'][variant]['peak_bytes'] / 1e9:.1f} GB"), variant
 
 
-def test_the_steps_of_the_pretrained_model():
-    lines = (FOLDER / "gpu" / "pretrained_grpo.jsonl").read_text().splitlines()
+@pytest.mark.parametrize(("run", "count", "phases"), [("grpo", 20, 3), ("dph_js", 19, 1)])
+def test_the_steps_of_the_pretrained_model(run, count, phases):
+    lines = (FOLDER / "gpu" / f"pretrained_{run}.jsonl").read_text().splitlines()
     steps = [json.loads(line)["data"] for line in lines]
-    assert len(steps) == 20 and "for 20 steps" in SECTION
+    [said] = [item for item in SECTION.split("\n- ") if f"pretrained_{run}.jsonl" in item]
+    assert len(steps) == count and f"for {count} steps" in said
 
     def of(name: str) -> list[float]:
         return [step[name] for step in steps]
 
     scores = of("critic/score/mean")
-    assert f"{statistics.mean(scores[:10]):.3f}".lstrip("0") in SECTION
-    assert f"{statistics.mean(scores[10:]):.3f}".lstrip("0") in SECTION
-    assert f"at least {min(of('training/rollout_actor_probs_pearson_corr')):.3f}".replace("0.", ".") in SECTION
-    assert f"took {statistics.median(of('timing_s/step')):.1f} s (median)" in SECTION
-    for phase in ("gen", "update_weights", "update_actor"):
-        assert f"{statistics.median(of(f'timing_s/{phase}')):.1f}" in SECTION, phase
-    assert f"peak was {max(of('actor/perf/max_memory_allocated_gb')) * 2**30 / 1e9:.1f} GB" in SECTION
+    assert f"{statistics.mean(scores[:10]):.3f}".lstrip("0") in said
+    assert f"{statistics.mean(scores[10:]):.3f}".lstrip("0") in said
+    correlation = f"{min(of('training/rollout_actor_probs_pearson_corr')):.3f}"
+    assert f"at least {correlation}".replace("0.", ".") in said
+    assert f"took {statistics.median(of('timing_s/step')):.1f} s (median)" in said
+    for phase in ("gen", "update_weights", "update_actor")[:phases]:
+        assert f"{statistics.median(of(f'timing_s/{phase}')):.1f}" in said, phase
+    assert f"peak was {max(of('actor/perf/max_memory_allocated_gb')) * 2**30 / 1e9:.1f} GB" in said
+    if run == "dph_js":
+        assert {*of("dph/rows")} == {8.0} and "8 D_pef rows" in said
+        assert f"at most {max(of('dph/divergence')):.4f}".replace("0.", ".") in said
+        assert f"first step took {of('timing_s/step')[0]:.0f} s" in said
 
 
 def test_the_noise_of_bf16():

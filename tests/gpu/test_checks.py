@@ -112,6 +112,14 @@ def test_a_gpus_times_and_memory_stand_beside_the_plans(program):
     ]
 
 
+def test_the_metrics_that_the_checks_report_are_those_of_a_run_on_a_gpu(program):
+    """The peak memory had another name, so that the first run on a GPU reported none."""
+    log = (FOLDER.parents[1] / "docs" / "study" / "gpu" / "pretrained_dph_js.jsonl").read_text()
+    found = json.loads(log.splitlines()[0])["data"].keys()
+    check = program("check_pretrained")
+    assert {check.MEMORY, *check.PHASES.values(), *program("check_training").REPORTED} <= found
+
+
 def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
     """Run a part with --small; return the folder of what a lent machine would give back.
 

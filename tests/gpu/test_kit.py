@@ -59,6 +59,8 @@ def test_the_project_travels_as_files_and_as_a_wheel(make_kit, tmp_path):
         [entry_points] = [archive.read(name).decode() for name in names if name.endswith("entry_points.txt")]
     assert "dph = verl.dph.plugin:register" in entry_points
     assert {"verl/dph/config/device/cuda.yaml", "rl/scorer/sql.yaml", "rl/demo/experiment.py"} <= names
+    # As README.md of benchmarks/gpu unpacks it.
+    subprocess.run([sys.executable, "-m", "tarfile", "-e", "project.tar.xz"], cwd=tmp_path, check=True)
     for path in ("scripts/llama/js_kl.sh", "benchmarks/actor_update.py", "tests/divergence/test_topk_logprobs.py"):
         assert (tmp_path / "project" / path).is_file()
     assert not (tmp_path / "project" / "build").exists()
