@@ -58,7 +58,7 @@ def test_the_update_of_a_billion_parameters():
 def test_the_steps_of_the_pretrained_model(run, count, phases):
     lines = (FOLDER / "gpu" / f"pretrained_{run}.jsonl").read_text().splitlines()
     steps = [json.loads(line)["data"] for line in lines]
-    [said] = [item for item in SECTION.split("\n- ") if f"pretrained_{run}.jsonl" in item]
+    [said] = [" ".join(item.split()) for item in SECTION.split("\n- ") if f"pretrained_{run}.jsonl" in item]
     assert len(steps) == count and f"for {count} steps" in said
 
     def of(name: str) -> list[float]:
