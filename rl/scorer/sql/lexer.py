@@ -11,35 +11,47 @@ from rl.scorer.sql.engines import ENGINES
 
 
 class _Dialect(NamedTuple):
-    """repair, token: patterns; their group `opaque` is a quoted text or comment. clock: tokens that read the date."""
+    """What differs between the dialects.
+
+    repair, token: patterns; their group `opaque` is a quoted text or comment. clock: tokens that read the date. moments:
+    words with which a text can mean a date of today. times: functions that can read the date.
+    """
 
     repair: re.Pattern
     token: re.Pattern
     clock: frozenset[str]
+    moments: frozenset[str]
+    times: frozenset[str]
 
     @classmethod
-    def of(cls, opaque: str, clock: set[str]) -> "_Dialect":
+    def of(cls, opaque: str, *words: set[str]) -> "_Dialect":
         repair = rf"(?P<opaque>{opaque})|(?P<compare>[<>!])\s+=|(?P<year>\bYEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\))"
         token = rf"(?P<opaque>{opaque})|\w[\w$]*|[^\w\s]"
-        return cls(re.compile(repair, re.DOTALL | re.IGNORECASE), re.compile(token, re.DOTALL), frozenset(clock))
+        patterns = re.compile(repair, re.DOTALL | re.IGNORECASE), re.compile(token, re.DOTALL)
+        return cls(*patterns, *(frozenset(each) for each in words))
 
 
 # A quoted text or comment that is never closed runs to the end, so no pattern can backtrack.
 _QUOTED = r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|/\*.*?(?:\*/|\Z)"""
-_CLOCK = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "'NOW'"}
+_CLOCK = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"}
 _POSTGRESQL_CLOCK = _CLOCK | {
-    *("'TODAY'", "'TOMORROW'", "'YESTERDAY'", "AGE", "CLOCK_TIMESTAMP", "CURRENT_LOCALTIME", "CURRENT_LOCALTIMESTAMP"),
-    *("GET_CURRENT_TIME", "GET_CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "STATEMENT_TIMESTAMP"),
+    *("AGE", "CLOCK_TIMESTAMP", "CURRENT_LOCALTIME", "CURRENT_LOCALTIMESTAMP", "GET_CURRENT_TIME"),
+    *("GET_CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "STATEMENT_TIMESTAMP"),
     *("TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
 }
+# SQLite's functions of time mean now if they get no time, or one that says now: a text, a column or an expression.
 _SQLITE = _Dialect.of(
-    rf"{_QUOTED}|--[^\n]*|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)", _CLOCK | {'"NOW"', "'SUBSEC'", "'SUBSECOND'"}
+    rf"{_QUOTED}|--[^\n]*|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)",
+    _CLOCK,
+    set(),
+    {"DATE", "TIME", "DATETIME", "JULIANDAY", "UNIXEPOCH", "STRFTIME", "TIMEDIFF"},
 )
-# SQLite's functions that mean 'now' if they get no argument; strftime does if it gets only its format.
-_SQLITE_TIMES = frozenset({"DATE", "TIME", "DATETIME", "JULIANDAY", "UNIXEPOCH"})
 # With $tag$text$tag$. `ambiguity` refuses further ways of quoting.
 _POSTGRESQL = _Dialect.of(
-    rf"{_QUOTED}|--[^\n\r]*|(?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?:(?P=tag)|\Z)", _POSTGRESQL_CLOCK
+    rf"{_QUOTED}|--[^\n\r]*|(?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?:(?P=tag)|\Z)",
+    _POSTGRESQL_CLOCK,
+    {"NOW", "TODAY", "TOMORROW", "YESTERDAY"},
+    set(),
 )
 _BY_NAME = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 _DIALECTS = {name: _BY_NAME[engine.dialect] for name, engine in ENGINES.items()}
@@ -74,19 +86,15 @@ def first_word(sql: str) -> str:
 
 
 def reads_clock(sql: str, engine: str = "sqlite") -> bool:
-    """Whether the result depends on the date: 'now', CURRENT_TIMESTAMP and similar words, in SQLite also date()."""
-    dialect = _DIALECTS[engine]
-    three = two = one = ""  # the tokens before
+    """Whether the result may depend on the date: CURRENT_TIMESTAMP and similar words, in SQLite also date(...)."""
+    dialect, previous = _DIALECTS[engine], ""
     for match in tokens(sql, engine):
         token = match[0].upper()
-        if token in dialect.clock:
+        if token in dialect.clock or (token == "(" and previous.strip('"`[]') in dialect.times):
             return True
-        if token == ")" and dialect is _SQLITE:
-            if one == "(" and two.strip('"`[]') in _SQLITE_TIMES:
-                return True
-            if two == "(" and three.strip('"`[]') == "STRFTIME":
-                return True
-        three, two, one = two, one, token
+        if token.startswith("'") and not dialect.moments.isdisjoint(re.findall(r"\w+", token)):
+            return True
+        previous = token
     return False
 
 

@@ -51,11 +51,14 @@ READS_CLOCK = [
     'SELECT 1 - "JulianDay" /* now */ ( )',
     "SELECT strftime('%Y') - strftime('%Y', born) FROM player",
     "SELECT unixepoch('subsec')",
+    "SELECT date('now ')",
+    "SELECT strftime('%Y' || '%m')",
+    "SELECT date(x) FROM (SELECT 'now' AS x)",
 ]
 READS_NO_CLOCK = [
     "SELECT a FROM t WHERE note = 'as of now' -- 'now'",
-    "SELECT [current_date], date(joined) FROM t",
-    "SELECT date, count(), strftime('%Y', (born)) FROM t GROUP BY (date)",
+    "SELECT [current_date], [date] FROM t -- date('now')",
+    "SELECT date, count() FROM t WHERE date IN (1) GROUP BY (date)",
 ]
 
 
