@@ -13,8 +13,8 @@ from rl.scorer.sql.engines import ENGINES
 class _Dialect(NamedTuple):
     """What differs between the dialects.
 
-    repair, token: patterns; their group `opaque` is a quoted text or comment. clock: tokens that read the date. moments:
-    words with which a text can mean a date of today. times: functions that can read the date.
+    repair, token: patterns; their group `opaque` is a quoted text or comment. clock: tokens that read the date.
+    moments: words with which a text can mean a date of today. times: functions that can read the date.
     """
 
     repair: re.Pattern
