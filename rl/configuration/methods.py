@@ -101,8 +101,16 @@ class ConfigFile:
 @cache
 def _found(folder: Path, name: str) -> ConfigFile:
     """A file that `defaults` name: in the same folder, or, if a user's folder lacks it, in ours."""
-    path = folder / f"{name}.yaml"
-    return ConfigFile(path if path.is_file() else CONFIG_DIR / folder.name / f"{name}.yaml")
+    ours = CONFIG_DIR / folder.name / f"{name}.yaml"
+    own = folder / f"{name}.yaml"
+    return ConfigFile(_not_ours(own, ours) if own.is_file() else ours)
+
+
+def _not_ours(path: Path, ours: Path) -> Path:
+    """The path of a file. Raises a UserError for a user's file if a file of ours would be taken in its place."""
+    if ours.is_file() and not ours.samefile(path):
+        raise UserError(f"{path} has the name of a file of ours, which would be taken in its place: rename it.")
+    return path
 
 
 @cache
@@ -146,14 +154,15 @@ def experiment(name: str) -> ConfigFile:
     """An experiment of ours by its name, or a user's file by its path.
 
     Raises:
-        UserError: no experiment and no file has this name, or the file is not a YAML in a folder named experiment.
+        UserError: no experiment and no file has this name, the file is not a YAML in a folder named experiment, or it
+            has the name of one of ours.
     """
     ours = files("experiment")
     if name in ours:
         return ours[name]
     path = Path(name)
     if path.suffix == ".yaml" and path.is_file() and path.resolve().parent.name == "experiment":
-        return ConfigFile(path.resolve())
+        return ConfigFile(_not_ours(path.resolve(), CONFIG_DIR / "experiment" / path.name))
     fault = "are not a YAML file in a folder named experiment" if path.is_file() else "do not exist"
     raise UserError(
         f"the settings '{name}' {fault}: give {', '.join(ours)}, or a file of your own in SETTINGS, such as "

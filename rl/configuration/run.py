@@ -30,6 +30,8 @@ _OPTION = re.compile(r"-[^0-9.]")
 DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
 
 # Variables that the launcher reads itself, too.
+# Settings that the launcher always sets, and the variables that decide them.
+_LAUNCHED = {"trainer.nnodes": "NNODES", "trainer.n_gpus_per_node": "GPUS_PER_NODE"}
 _OF_THE_LAUNCHER = ("PYTHON", "NNODES", "GPUS_PER_NODE", "SCORER_NODES", "DEVICE")
 
 
@@ -68,6 +70,7 @@ class Run:
         compose.check_additions(config, self.given)
         if self.folder:
             self._check_own_files()
+            self._check_replaced(config)
         return config
 
     def _check_own_files(self) -> None:
@@ -85,6 +88,23 @@ class Run:
                 # A file may name a value of its own and refer to it.
                 own = (key for key, _ in flat(part.content) if f"${{{key}}}" not in text)
                 compose.check_keys((key for key in own if key != "defaults"), known, part.path)
+
+    def _check_replaced(self, config: DictConfig) -> None:
+        """Reject values of a user's experiment in whose place the method's file or the launcher has another one."""
+        ours = [part for part in self.experiment.parts if part.path.is_relative_to(CONFIG_DIR)][:1]
+        copied, composed = variables.raw(variables.merged(ours)) if ours else {}, variables.raw(config)
+        # An experiment serves training too, in which a method that prepares it has no part.
+        of_method = [] if self.method.launch["kind"] == methods.PREPARATION else [self.method]
+        replaced = {*_LAUNCHED, *(key for file in of_method for key in variables.raw(variables.merged([file])))}
+        given = {word.lstrip("+").partition("=")[0] for word in self.given}
+        own = variables.raw(variables.merged([self.experiment]))
+        for key in sorted(own.keys() & replaced - given - {"defaults"}):
+            if own[key] not in (composed[key], copied.get(key)):
+                instead = f"set {_LAUNCHED[key]}" if key in _LAUNCHED else f"give {key}=VALUE on the command line"
+                raise UserError(
+                    f"{self.experiment.path}: {key}={own[key]} changes nothing, because {self.method.name} runs with "
+                    f"{composed[key]}: leave it out and {instead}."
+                )
 
     @property
     def launch(self) -> DictConfig:

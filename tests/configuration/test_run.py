@@ -95,6 +95,49 @@ def test_an_experiment_of_ones_own(environment, tmp_path):
     assert "EPOCHS" in run.variables()
 
 
+REPLACED = """
+data: {train_files: [/my/train.parquet], val_files: [/my/dev.parquet]}
+trainer: {n_gpus_per_node: 4, save_freq: 50}
+actor_rollout_ref: {actor: {sft_loss_coeff: 0.05}}
+"""
+
+
+def test_a_value_that_the_method_or_the_launcher_replaces_is_rejected(environment, tmp_path):
+    """It changed nothing, without a word."""
+    own = tmp_path / "experiment" / "mine.yaml"
+    own.parent.mkdir()
+    own.write_text(f"# @package _global_\n# Mine.\ndefaults: [llama_sql, _self_]\n{REPLACED}")
+    environment(SETTINGS=str(own), DEVICE="cpu")
+
+    def sentence(method: str, *words: str) -> str:
+        with pytest.raises(UserError) as error:
+            assert run_of(method, ["my_run", *words]).values
+        return str(error.value)
+
+    eta, files = "actor_rollout_ref.actor.sft_loss_coeff", "data.train_files"
+    assert f"{eta}=0.05 changes nothing, because js_kl runs with ${{value:SFT_LOSS_COEFF,0.2}}" in sentence("js_kl")
+    assert f"leave it out and give {files}=VALUE on the command line" in sentence("js_kl", f"{eta}=0.3")
+    found = sentence("js_kl", f"{eta}=0.3", f"{files}=[a.parquet]")
+    assert "n_gpus_per_node=4 changes nothing, because js_kl runs with 1: leave it out and set GPUS_PER_NODE." in found
+    environment(SETTINGS=str(own), DEVICE="cpu", GPUS_PER_NODE="4")
+    values = run_of("js_kl", ["my_run", f"{eta}=0.3", f"{files}=[a.parquet]"]).values
+    assert (values[eta], values["trainer.save_freq"], values["data.val_files"]) == (0.3, 50, ["/my/dev.parquet"])
+    # It serves training: for a method that prepares it, the files of training decide nothing.
+    assert run_of("get_correct_data_tensor", []).values["trainer.save_freq"] == -1
+
+
+def test_a_name_of_ours_is_rejected(environment, tmp_path):
+    """Ours was taken in its place."""
+    folder = tmp_path / "experiment"
+    folder.mkdir()
+    for name, base in (("llama_sql", "llama_sql"), ("mine", "llama_sql")):
+        own = folder / f"{name}.yaml"
+        own.write_text(f"# @package _global_\n# Mine.\ndefaults: [{base}, _self_]\n")
+        environment(SETTINGS=str(own), DEVICE="cpu")
+        with pytest.raises(UserError, match="llama_sql.yaml has the name of a file of ours, .*: rename it."):
+            assert run_of("js_kl", ["my_run"]).values
+
+
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
