@@ -12,7 +12,9 @@ MAY_CHANGE = (
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
     *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
-    *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*num_workers", "*_workers"),
+    *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*filter_overlong_prompts_workers"),
+    # Not the loader's of training data: torchdata refuses the state of another number of workers.
+    *("*.agent.num_workers", "reward*.num_workers"),
     # Machines. The number of ranks is compared with a checkpoint's files.
     *("*nnodes", "*n_gpus_per_node", "trainer.device", "ray_kwargs.*", "transfer_queue.*", "trainer.ray_wait_*"),
     # How a rollout engine, also of a reward model, spends memory and time. Another engine would draw other samples.

@@ -108,6 +108,29 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         ({"reward_model.model.path": "/a"}, "reward_model.model.path=/a is of an older verl and would do nothing"),
         (of_mode("none") | {f"{ACTOR}sft_importance_max": 9.0}, "sft_importance_max=9.0 is of a divergence, and"),
+        ({f"{ACTOR}grad_clip": 0.1}, "actor.grad_clip=0.1 is of an older verl and would do nothing: set actor_rollout"),
+        (
+            {"algorithm.rollout_correction.bypass_mode": True, "algorithm.rollout_correction.rollout_rs": "token_k1"},
+            "rollout_correction.rollout_rs=token_k1 does nothing with bypass_mode=True",
+        ),
+        (
+            {"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"},
+            "kl_ctrl.type=adaptive changes its coefficient in every step, and no checkpoint has it",
+        ),
+        ({f"{ACTOR}checkpoint.async_save": True}, "with it verl does not note which checkpoint is the newest"),
+        (of_mode("none"), "data.sft_pt="),
+        (
+            of_mode("none", store=False) | {f"{ACTOR}sft_loss_coeff": 0.2},
+            "actor.sft_loss_coeff=0.2 is of a rehearsal, and actor.sft_loss_mode=none, the default, has none: choose",
+        ),
+        (
+            LORA | {f"{MODEL}lora_adapter_path": "/a/b"},
+            "lora_adapter_path=/a/b verl's reference and the D_pef store are of the model without the adapter",
+        ),
+        (
+            {"algorithm.adv_estimator": "rloo", "actor_rollout_ref.rollout.n": 1},
+            "adv_estimator=rloo compares the responses to a prompt, and with rollout.n=1",
+        ),
         ({"trainer.use_v1": False}, "use_v1=False asks for verl's old trainer"),
         ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 is of type=cosine, and the type is constant"),
         ({f"{ETA}gain": 0.5}, "gain=0.5 is of type=target_kl, and the type is constant"),
@@ -157,10 +180,19 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({f"{ETA}type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
         (BUDGET | {f"{ETA}max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
         (BUDGET | {f"{ETA}min_coeff": 0.3}, "sft_loss_coeff=0.01 is where actor.sft_loss_control.type=target_kl"),
-        (BUDGET | of_mode("none"), "target_kl follows the KL on D_pef rows, which sft_loss_mode=none does not"),
+        (
+            BUDGET | of_mode("reverse_kl", store=False, reference=True) | {f"{ACTOR}sft_loss_coeff": 0.01},
+            "target_kl follows the KL on D_pef rows, which sft_loss_mode=reverse_kl does not",
+        ),
+        (BUDGET | of_mode("none", store=False), "sft_loss_control.type=target_kl is of a rehearsal, and actor.sft_"),
         (
             {f"{ACTOR}ppo_mini_batch_size": 3},
             "data.train_batch_size=8 is not a multiple of actor.ppo_mini_batch_size=3",
+        ),
+        ({f"{ACTOR}ppo_mini_batch_size": 16}, "train_batch_size=8 is not a multiple of actor.ppo_mini_batch_size=16"),
+        (
+            {"critic.enable": True, "critic.ppo_mini_batch_size": 6, "critic.model.path": "${actor_rollout_ref.model.path}"},
+            "train_batch_size=8 is not a multiple of critic.ppo_mini_batch_size=6",
         ),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
         # 4 ranks in Ulysses groups of 2 are 2 data-parallel ranks

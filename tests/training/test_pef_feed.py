@@ -71,5 +71,8 @@ def test_a_cosine_ends_where_the_run_ends_with_its_epochs(run):
     trainer = SyncTrainer(run.prepare(changes | {"trainer.total_epochs": 3, "trainer.total_training_steps": 100}))
     trainer._init_tokenizer()
     trainer._init_dataloader()
-    assert trainer.record.total_steps == 6
+    # verl would save no checkpoint and validate nothing at the end, and its learning rate would decay over 100 steps.
+    updates = 6 * trainer.parameter_sync_step
+    assert (trainer.record.total_steps, trainer.total_training_steps) == (6, 6)
+    assert trainer.config.actor_rollout_ref.actor.optim.total_training_steps == updates
     assert trainer.feed.eta.value(1) == 0.2 and trainer.feed.eta.value(6) == pytest.approx(0.05)

@@ -499,6 +499,14 @@ def test_metrics_are_those_of_the_rows(found):
     torch.testing.assert_close(per_set["metric.dph/loss"], ETA * per_set["metric.dph/divergence"])
 
 
+def test_verls_losses_are_means_over_d_exp_whatever_the_normalization(found):
+    """Under joint they were divided by the tokens of both sets. Before the first update the policies are the same."""
+    for name in ("actor/pg_loss", "actor/ppo_kl"):
+        joint, per_set = (found[variant][f"metric.{name}"][0] for variant in ("joint", "per_set"))
+        torch.testing.assert_close(joint, per_set, rtol=1e-5, atol=1e-8)
+    assert found["joint"]["metric.actor/pg_loss"][0] != 0
+
+
 def test_what_the_bound_takes_off_the_gradient_is_counted(found, random_model):
     """For 2 JSD, whose weight is u log(2 u / (1 + u)); a form without a bound counts nothing."""
     worker = worker_module()

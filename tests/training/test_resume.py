@@ -103,6 +103,7 @@ def test_every_setting_that_is_not_named_must_match(run):
         "critic.optim.lr",
         "data.max_response_length",
         "data.sft_batch_size",
+        "data.dataloader_num_workers",  # torchdata would end with a traceback
         "actor_rollout_ref.rollout.calculate_log_probs",  # without them importance correction does nothing
     ):
         assert key in refused, key
@@ -118,6 +119,7 @@ def test_every_setting_that_is_not_named_must_match(run):
         "actor_rollout_ref.rollout.gpu_memory_utilization",
         "actor_rollout_ref.rollout.val_kwargs.n",
         "ray_kwargs.ray_init.num_cpus",
+        "reward.num_workers",
         "reward.custom_reward_function.reward_kwargs.scorer",
         f"{ACTOR}ppo_max_token_len_per_gpu",
         f"{ACTOR}fsdp_config.param_offload",

@@ -18,6 +18,9 @@ RESPONSE_MEANS = ("geo_mean", "sapo")
 
 CONTROL = "actor.sft_loss_control"
 
+# Estimators of verl that compare the responses to a prompt (core_algos.py); one response is its own advantage, or none.
+OF_GROUPS = ("grpo", "grpo_vectorized", "rloo", "rloo_vectorized", "opo", "gpg")
+
 # What verl's dynamic sampling can compare: the reward, and numbers of our reward function (verl.dph.reward.score).
 COMPARED = ("reward", "acc", "score")
 
@@ -74,6 +77,7 @@ def divergence(config: DictConfig) -> Iterator[str]:
                 f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
                 "sft_loss_mode=none has none: choose a mode, or leave it at 1."
             )
+        yield from _of_no_mode(config)
         return
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
@@ -91,6 +95,11 @@ def divergence(config: DictConfig) -> Iterator[str]:
         yield f"actor.strategy={actor.strategy} does not go with {mode}: use fsdp or fsdp2."
     if config.get("distillation") and config.distillation.enabled:
         yield f"{mode} does not go with distillation.enabled=True, which has a loss of its own: switch one off."
+    if adapter := config.actor_rollout_ref.model.lora_adapter_path:
+        yield (
+            f"{mode} compares with the initial policy, and with actor_rollout_ref.model.lora_adapter_path={adapter} "
+            "verl's reference and the D_pef store are of the model without the adapter: merge it into the model first."
+        )
     on_pef, on_exp = active_forms(config)
     if on_exp and not actor.use_kl_loss:
         has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
@@ -148,6 +157,24 @@ def divergence(config: DictConfig) -> Iterator[str]:
             )
 
 
+def _of_no_mode(config: DictConfig) -> Iterator[str]:
+    """Settings of a rehearsal that a run without one would take for its own, as if it rehearsed."""
+    actor, data = config.actor_rollout_ref.actor, config.data
+    if actor.generate_sft:
+        return
+    found = {f"data.sft_pt={data.sft_pt}": data.sft_pt}
+    for name in ("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "sft_loss_estimator"):
+        found[f"actor.{name}={actor[name]}"] = actor[name] != getattr(Rehearsal, name)
+    control = actor.sft_loss_control
+    found[f"{CONTROL}.type={control.type}"] = control.type != Eta.type
+    for setting, given in found.items():
+        if given:
+            yield (
+                f"{setting} is of a rehearsal, and actor.sft_loss_mode=none, the default, has none: choose a mode, or "
+                "leave it out."
+            )
+
+
 def _of_another_mode(actor: DictConfig) -> Iterator[str]:
     """Settings that only another mode reads."""
     for other in DIVERGENCES.values():
@@ -188,10 +215,10 @@ def advantages(config: DictConfig) -> Iterator[str]:
     if algorithm.adv_estimator == GRPO_PASSK and n < 2:
         yield f"{estimator} compares the best two responses of a prompt, and rollout.n={n}: use 2 or more."
     actor = config.actor_rollout_ref.actor
-    if algorithm.adv_estimator == "grpo" and n < 2 and actor.policy_loss_coeff > 0 and not actor.generate_sft:
+    if algorithm.adv_estimator in OF_GROUPS and n < 2 and actor.policy_loss_coeff > 0 and not actor.generate_sft:
         yield (
-            f"{estimator} compares the responses to a prompt, and with rollout.n={n} verl takes the reward itself as "
-            "the advantage: use 2 or more (1 without RL, actor.policy_loss_coeff=0)."
+            f"{estimator} compares the responses to a prompt, and with rollout.n={n} verl takes the reward itself (or "
+            "0) as the advantage: use 2 or more (1 without RL, actor.policy_loss_coeff=0)."
         )
     if algorithm.adv_estimator != W_REINFORCE:
         return
@@ -300,6 +327,18 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
         )
 
 
+def whole_mini_batches(config: DictConfig) -> Iterator[str]:
+    """verl pads a step to whole mini-batches, of the critic too. D_pef rows would then fill one without a D_exp row."""
+    if not rehearses(config):
+        return
+    prompts = config.data.train_batch_size
+    for role in roles(config):
+        size = role.settings.get("ppo_mini_batch_size")  # a reference has none
+        if size and prompts % size:
+            name = role.name.removeprefix("actor_rollout_ref.")
+            yield f"data.train_batch_size={prompts} is not a multiple of {name}.ppo_mini_batch_size={size}."
+
+
 def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
     """verl cuts every mini-batch into as many equal parts as there are data-parallel ranks."""
     actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
@@ -319,9 +358,6 @@ def rehearsal_shares(config: DictConfig) -> Iterator[str]:
     if not rehearses(config):
         return
     actor, rows = config.actor_rollout_ref.actor, config.data.sft_batch_size
-    prompts, mini = config.data.train_batch_size, actor.ppo_mini_batch_size
-    if prompts % mini:
-        yield f"data.train_batch_size={prompts} is not a multiple of actor.ppo_mini_batch_size={mini}."
     ranks = data_parallel_ranks(config)
     parts = mini_batches(config) * ranks
     if rows % parts:

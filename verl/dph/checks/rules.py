@@ -64,6 +64,12 @@ def of_older_verl(config: DictConfig) -> Iterator[str]:
                     f"{section}.{key}={value} is of an older verl and would do nothing: it belongs below reward, such "
                     "as reward.custom_reward_function.path or reward.reward_manager.name."
                 )
+    for key, settings in (("actor_rollout_ref.actor", config.actor_rollout_ref.actor), ("critic", config.critic)):
+        if settings.get("grad_clip") not in (None, settings.optim.clip_grad):
+            yield (
+                f"{key}.grad_clip={settings.grad_clip} is of an older verl and would do nothing: set "
+                f"{key}.optim.clip_grad, which is {settings.optim.clip_grad}."
+            )
     if not config.trainer.get("use_v1", True):
         yield "trainer.use_v1=False asks for verl's old trainer, which has no D_pef: leave it out."
 
@@ -78,8 +84,19 @@ def reward_manager(config: DictConfig) -> Iterator[str]:
 
 
 def bypass_mode(config: DictConfig) -> Iterator[str]:
-    """With verl's default of logprobs_mode an engine's log-probs are of what top-p and top-k leave, but not hf's."""
+    """What goes with old log-probs that are the rollout's.
+
+    With verl's default of logprobs_mode an engine's log-probs are of what top-p and top-k leave, but not hf's. verl's
+    trainer of version 1 corrects nothing in this mode (trainer_base.py), whose loss its older trainer chose.
+    """
     rollout, correction = config.actor_rollout_ref.rollout, config.algorithm.rollout_correction
+    unread = {"rollout_is": None, "rollout_rs": None, "loss_type": "ppo_clip"}
+    for name, default in unread.items() if correction and correction.bypass_mode else ():
+        if correction[name] != default:
+            yield (
+                f"algorithm.rollout_correction.{name}={correction[name]} does nothing with bypass_mode=True, which "
+                "takes the rollout's log-probs for the old policy's: leave it out, or set bypass_mode=False."
+            )
     truncated = rollout.top_p < 1 or rollout.top_k > 0
     processed = rollout.name != "hf" and rollout.logprobs_mode == "processed_logprobs"
     if correction and correction.bypass_mode and processed and truncated:
@@ -87,6 +104,21 @@ def bypass_mode(config: DictConfig) -> Iterator[str]:
             "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
             f"with rollout.top_p={rollout.top_p} and top_k={rollout.top_k} {rollout.name}'s are of another "
             "distribution: set top_p=1 (TOP_P in the scripts) and top_k=-1, or bypass_mode=False."
+        )
+
+
+def of_no_checkpoint(config: DictConfig) -> Iterator[str]:
+    """What a resumed run would lack (verl's trainer_base.py)."""
+    control = config.algorithm.kl_ctrl
+    if config.algorithm.use_kl_in_reward and control.type == "adaptive":
+        yield (
+            "algorithm.kl_ctrl.type=adaptive changes its coefficient in every step, and no checkpoint has it: a "
+            f"resumed run would start again at kl_coef={control.kl_coef}; use fixed."
+        )
+    if config.actor_rollout_ref.actor.checkpoint.get("async_save"):
+        yield (
+            "actor.checkpoint.async_save=True is of Megatron: with it verl does not note which checkpoint is the "
+            "newest, and a resumed run would start anew; leave it out."
         )
 
 
@@ -202,6 +234,7 @@ RULES = (
     of_older_verl,
     reward_manager,
     bypass_mode,
+    of_no_checkpoint,
     trainer_mode,
     ray_cpus,
     model.models,
@@ -217,6 +250,7 @@ RULES = (
     objective.clip_cov,
     model.text_only,
     objective.eta_schedule,
+    objective.whole_mini_batches,
     objective.ranks_of_d_exp,
     objective.rehearsal_shares,
 )

@@ -72,9 +72,10 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     joint = config.sft_loss_normalization == "joint"
     all_tokens = data["batch_num_tokens"] + pef_tokens if has_pef else exp_tokens
     rows_share = data["response_mask"].values().sum().item() / exp_tokens * dp_size
-    tu.assign_non_tensor(data, batch_num_tokens=all_tokens if joint else exp_tokens)
+    normalizer = all_tokens if joint else exp_tokens
+    tu.assign_non_tensor(data, batch_num_tokens=normalizer)
     loss, metrics = _policy_loss(_without_kl(config) if terms.exp else config, model_output, data, dp_group)
-    loss, metrics = config.policy_loss_coeff * loss, _token_means(metrics, rows_share)
+    loss, metrics = config.policy_loss_coeff * loss, _token_means(metrics, rows_share, normalizer / exp_tokens)
 
     log_probs = no_padding_2_padding(model_output["log_probs"], data).float()  # (B, T)
     eta = tu.get_non_tensor_data(data, ETA, default=config.sft_loss_coeff)
@@ -199,18 +200,19 @@ def _summed(value: torch.Tensor) -> Metric:
     return Metric(value=value.float(), aggregation=AggregationType.SUM)
 
 
-def _token_means(metrics: dict, share: float) -> dict:
-    """Turn ppo_loss's means over micro-batches into means over D_exp tokens.
+def _token_means(metrics: dict, share: float, scale: float) -> dict:
+    """Turn ppo_loss's means into means over D_exp tokens.
 
-    verl averages over micro-batches, and a micro-batch of D_pef rows alone would count as 0.
+    verl averages some over micro-batches, and a micro-batch of D_pef rows alone would count as 0. It sums the others
+    over micro-batches, after it has divided them by the tokens that normalize the loss.
 
     Args:
         share: D_exp tokens of this micro-batch over those of the global mini-batch, times dp_size.
+        scale: the tokens that normalize the loss over the D_exp tokens of the global mini-batch.
     """
+    factors = {AggregationType.MEAN: share, AggregationType.SUM: scale}
     return {
-        key: _summed(torch.tensor(m.aggregate() * share))
-        if isinstance(m, Metric) and m.aggregation is AggregationType.MEAN
-        else m
+        key: _summed(torch.tensor(m.aggregate() * factors[m.aggregation])) if isinstance(m, Metric) else m
         for key, m in metrics.items()
     }
 

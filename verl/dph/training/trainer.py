@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import ray
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
@@ -75,13 +75,30 @@ class DPHTrainer(PPOTrainer):
     def _init_dataloader(self):
         super()._init_dataloader()  # counts the run's steps
         of_all_epochs = self.steps_per_epoch * self.config.trainer.total_epochs
+        if self.total_training_steps > of_all_epochs and not self.config.actor_rollout_ref.actor.generate_sft:
+            self._end_after(of_all_epochs)
         self.record.steps_per_epoch = self.steps_per_epoch
-        self.record.total_steps = min(self.total_training_steps, of_all_epochs)
+        self.record.total_steps = self.total_training_steps
         if self.feed is not None:
             self.feed.eta.span(self.record.total_steps)
         if has_keep_probe(self.config):
             rehearsed = None if self.feed is None else self.feed.ids
             self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, rehearsed)
+
+    def _end_after(self, steps: int) -> None:
+        """Let the run's last step be that of its last epoch.
+
+        verl would end there without the last checkpoint and validation, and a learning rate that decays would not have.
+        """
+        logger.warning(
+            "trainer.total_training_steps=%d is more than the %d steps of trainer.total_epochs=%d: the run ends after "
+            "step %d.",
+            *(self.total_training_steps, steps, self.config.trainer.total_epochs, steps),
+        )
+        self.total_training_steps = steps
+        with open_dict(self.config):
+            for section in (self.config.actor_rollout_ref.actor, self.config.critic):
+                section.optim.total_training_steps = steps * self.parameter_sync_step
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
