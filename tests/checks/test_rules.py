@@ -18,6 +18,7 @@ FLASH = {f"{MODEL}override_config.attn_implementation": attention.FLASH}
 ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
 LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
+CRITIC = {"critic.enable": True, "critic.model.path": "${actor_rollout_ref.model.path}"}
 FILTERED = {"algorithm.filter_groups.enable": True}
 SHAPING = "+reward.reward_kwargs.overlong_buffer_cfg."
 OVERLONG = {f"{SHAPING}enable": True}
@@ -191,7 +192,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         ({f"{ACTOR}ppo_mini_batch_size": 16}, "train_batch_size=8 is not a multiple of actor.ppo_mini_batch_size=16"),
         (
-            {"critic.enable": True, "critic.ppo_mini_batch_size": 6, "critic.model.path": "${actor_rollout_ref.model.path}"},
+            CRITIC | {"critic.ppo_mini_batch_size": 6},
             "train_batch_size=8 is not a multiple of critic.ppo_mini_batch_size=6",
         ),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),

@@ -86,14 +86,14 @@ class DPHTrainer(PPOTrainer):
             self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, rehearsed)
 
     def _end_after(self, steps: int) -> None:
-        """Let the run's last step be that of its last epoch.
+        """Let the run end with its last epoch.
 
         verl would end there without the last checkpoint and validation, and a learning rate that decays would not have.
         """
         logger.warning(
             "trainer.total_training_steps=%d is more than the %d steps of trainer.total_epochs=%d: the run ends after "
             "step %d.",
-            *(self.total_training_steps, steps, self.config.trainer.total_epochs, steps),
+            *(self.config.trainer.total_training_steps, steps, self.config.trainer.total_epochs, steps),
         )
         self.total_training_steps = steps
         with open_dict(self.config):
