@@ -20,6 +20,7 @@ _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 # Only the first pattern with a match counts: a folder with both kinds of files holds the same weights twice.
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
+_CONFIG_FILES = ("config.json", "generation_config.json")
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -86,6 +87,19 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
     return _combined_hash(files)
 
 
+def config_hash(model: str | os.PathLike) -> str:
+    """sha256 over a model's config.json and generation_config.json, which say what it computes and where it ends.
+
+    Args:
+        model: a folder, or the name of a Hugging Face Hub model.
+
+    Raises:
+        UserError: there is no such model.
+    """
+    folder = _folder(model)
+    return _combined_hash(folder / name for name in _CONFIG_FILES if (folder / name).is_file())
+
+
 def short(value: object) -> str:
     """A value for a message, in which each sha256 is shortened to its first 12 digits."""
     return _SHA256.sub(lambda found: found[0][:12], str(value))
@@ -102,7 +116,7 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=[_WEIGHT_PATTERNS[0], *_TOKENIZER_FILES]))
+        return Path(snapshot_download(name, allow_patterns=[_WEIGHT_PATTERNS[0], *_CONFIG_FILES, *_TOKENIZER_FILES]))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise UserError(
             f"The model {name} is not a folder, and the Hugging Face Hub did not provide it ({type(error).__name__}): "

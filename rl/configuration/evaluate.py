@@ -1,6 +1,6 @@
 """Settings of `python -m verl.dph.evaluate`. sampling.py has the engine's settings."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rl.configuration.setting import MISSING, Count, Path, Section, settings_of
 
@@ -63,9 +63,9 @@ class Evaluate(Section, at="evaluate"):
     """How SQL's solution styles differ: structure (syntax tree), prefix (leading comment, as in the paper) or none."""
     report: bool = True
     """Write the report if evaluate.models has a base."""
-    title: Any = "Evaluation"
+    title: str = "Evaluation"
     """Title of the report."""
-    summary: Any = ""
+    summary: str = ""
     """First paragraph of the report."""
     paper: _Paper | None = None
     """The paper's experiment whose figures the tables show beside ours. null: only ours."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from rl.common.errors import UserError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+# At or below this temperature engines take the likeliest token (vLLM, verl/dph/hf_rollout).
+GREEDY_TEMPERATURE = 1e-5
 _DEVICE_FILES = Path("/dev")
 _AS_NEAR = 0.85
 # The files that the split writes: prompts of D_pef and of D_exp.

@@ -1,10 +1,8 @@
 """Prompts and rollout engine of pre-sampling and evaluation, the programs that sample without a trainer."""
 
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from rl.configuration.setting import Count, CountOrZero, PositiveOrZero, Section, Setting, Share, settings_of
+from rl.configuration.setting import Count, CountOrZero, PositiveOrZero, Section, Setting, Share, TopK, settings_of
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _NODES: Any = "${trainer.nnodes}"
@@ -35,9 +33,7 @@ class Rollout(Section, at=_ROLLOUT):
 SAMPLING = (
     *settings_of(Prompts, Rollout),
     # verl's
-    Setting(
-        f"{_ROLLOUT}.top_k", Annotated[Literal[-1] | Annotated[int, Field(ge=1)], "a number of tokens, or -1 for all"]
-    ),
+    Setting(f"{_ROLLOUT}.top_k", TopK),
     Setting(f"{_ROLLOUT}.seed", CountOrZero),
     Setting(f"{_ROLLOUT}.max_num_seqs", Count),
     Setting(f"{_ROLLOUT}.gpu_memory_utilization", Share),

@@ -22,6 +22,7 @@ CountOrZero = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 PositiveOrZero = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
+TopK = Annotated[Literal[-1] | Count, "a number of tokens, or -1 for all"]
 Path = Annotated[str, "a path"]
 Paths = Annotated[str | list[str], "a path or a list of paths"]
 

@@ -93,6 +93,8 @@ class SampleMetadata:
     scorer: str = ""
     # The rollout engine and its dtype, such as "vllm bfloat16"; "" in older files.
     engine: str = ""
+    # What the model computes and where a response ends (fingerprint.py); "" in older files.
+    config_hash: str = ""
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting whose difference in `other` forbids mixing samples, or None.
@@ -110,7 +112,10 @@ class SampleMetadata:
         return None
 
 
-_NOT_IN_OLDER_FILES = ("chat_template", "scorer", "engine")
+# The fields that say which model drew the samples.
+HASHES = ("model_hash", "tokenizer_hash", "config_hash")
+
+_NOT_IN_OLDER_FILES = ("chat_template", "scorer", "engine", "config_hash")
 
 
 def metadata_path(samples: Path) -> Path:

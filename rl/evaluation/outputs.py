@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
-from rl.data.sample_file import SampleMetadata, read_metadata
+from rl.data.sample_file import HASHES, SampleMetadata, read_metadata
 from rl.data.sample_summary import summarize
 from rl.data.training_run import Run
 from rl.evaluation.analysis.questions import groups_of
@@ -80,7 +80,7 @@ def _require_same(path: Path, wanted: SampleMetadata) -> None:
         )
     stored = read_metadata(path)
     # The model and the seed may differ.
-    ours = replace(wanted, model_hash=stored.model_hash, tokenizer_hash=stored.tokenizer_hash, seed=stored.seed)
+    ours = replace(wanted, seed=stored.seed, **{name: getattr(stored, name) for name in HASHES})
     if difference := stored.difference(ours):
         raise UserError(
             f"The stored base run {path} cannot be compared: its {difference}; use the same data and settings, or "

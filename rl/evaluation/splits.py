@@ -15,6 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
 from rl.common.errors import UserError
+from rl.configuration.names import GREEDY_TEMPERATURE
+from rl.configuration.setting import TopK
 from rl.data.benchmarks import BENCHMARKS, SQL
 from rl.evaluation.spec import first_error
 
@@ -27,14 +29,14 @@ class SplitSettings:
     n: PositiveInt
     temperature: Annotated[float, Field(ge=0)]
     top_p: Annotated[float, Field(gt=0, le=1)]
-    top_k: int
+    top_k: TopK
     max_prompt_length: PositiveInt  # tokens
     max_response_length: PositiveInt  # tokens
     greedy: bool
 
     def __post_init__(self):
-        if self.temperature == 0 and self.n > 1:
-            raise ValueError(f"temperature 0 gives the same response {self.n} times: set n to 1")
+        if self.temperature <= GREEDY_TEMPERATURE and self.n > 1:
+            raise ValueError(f"temperature {self.temperature:g} gives the same response {self.n} times: set n to 1")
 
 
 @dataclass(frozen=True)

@@ -307,6 +307,7 @@ def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
         (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b would change it"),
         (ULYSSES | {"data.sft_top_k": 16}, "data.sft_top_k=16 is taken from whole sequences"),
         ({"data.sft_top_k": 100}, "data.sft_top_k=100 is more than the 64 tokens of"),
+        ({"data.sft_files": [run.data, run.data]}, "are several: name one"),
         ({"data.sft_pt": None}, "data.sft_pt is not set: name its file"),
         ({"data.sft_wrong_files": None}, "data.sft_wrong_files is not set"),
     ):

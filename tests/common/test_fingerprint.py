@@ -7,7 +7,7 @@ import pytest
 
 from rl.common import fingerprint
 from rl.common.errors import UserError
-from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.common.fingerprint import config_hash, file_sha256, model_hash, tokenizer_hash
 
 
 @pytest.fixture
@@ -24,9 +24,13 @@ def folder(tmp_path):
 
 def test_hashes_change_with_what_they_are_of_alone(folder, tmp_path):
     assert file_sha256(folder / "model-1.safetensors") == hashlib.sha256(b"first").hexdigest()
-    weights, tokenizer = model_hash(folder), tokenizer_hash(folder)
+    weights, tokenizer, config = model_hash(folder), tokenizer_hash(folder), config_hash(folder)
     (folder / "config.json").write_text('{"x": 1}')
     (folder / "pytorch_model.bin").write_bytes(b"not read")
+    assert config_hash(folder) != config
+    config = config_hash(folder)
+    (folder / "generation_config.json").write_text('{"eos_token_id": [2, 7]}')
+    assert config_hash(folder) != config
     assert model_hash(shutil.copytree(folder, tmp_path / "elsewhere")) == weights
     (folder / "model-1.safetensors").write_bytes(b"second")
     (folder / "model-2.safetensors").write_bytes(b"first")

@@ -34,6 +34,7 @@ METADATA = SampleMetadata(
     data_files={"/data/train.parquet": "cc"},
     rows=2,
     engine="vllm bfloat16",
+    config_hash="yy",
 )
 
 
@@ -103,6 +104,7 @@ def test_damaged_and_repeated_lines(tmp_path):
     [
         ({"model_hash": "zz"}, "model_hash is aa there and zz now"),
         ({"tokenizer_hash": "ab" * 32}, "there and abababababab now"),  # 12 of a sha256's digits
+        ({"config_hash": "zz"}, "config_hash is yy there and zz now"),
         ({"temperature": 0.6}, "temperature is 1.0 there and 0.6 now"),
         ({"engine": "hf bfloat16"}, "engine is vllm bfloat16 there and hf bfloat16 now"),
         ({"data_files": {"/data/train.parquet": "dd"}}, "data_files"),

@@ -98,6 +98,8 @@ def test_settings_of_own_splits_have_no_effect_on_benchmarks(data):
                 ({"n": "8"}, "n: .* integer, not '8'"),
                 ({"top_p": 1.1}, "top_p: .* less than or equal to 1"),
                 ({"temperature": 0}, "temperature 0 gives the same response 4 times: set n to 1"),
+                ({"temperature": 1e-7}, "temperature 1e-07 gives the same response 4 times: set n to 1"),
+                ({"top_k": 0}, "top_k.*Input should be -1, not 0"),
             )
         ),
     ],

@@ -147,7 +147,7 @@ def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
     samples.write_text(samples.read_text().replace('"mismatch"', '"gold_empty"'))
     for name in ("base", "grpo"):
         path = tmp_path / f"{name}.0.meta.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"overlong_ids": [3, 5]}))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"overlong_ids": [3, 5], "seed": 7}))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "pareto.svg").touch()  # of a report with more methods
     report = write_report(read_spec(made.write()), tmp_path / "out")
@@ -159,6 +159,8 @@ def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
         assert summary[name] is None
     assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
     page = (tmp_path / "out" / "report.html").read_text()
+    # They repeat the base's responses where the policy has hardly changed, so that it seems to keep more.
+    assert "GRPO: drawn with the base’s seed, as earlier versions" in unescape(page)
     assert page.count("<svg") == 2 * 3 and "samples the reference query itself failed" in page
     assert "math: 2 prompts left out as too long." in page and "With 4 prompts per split" in page
 

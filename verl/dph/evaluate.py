@@ -30,6 +30,7 @@ from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
+from rl.data.sample_file import HASHES
 from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.outputs import (
@@ -56,7 +57,8 @@ from verl.dph.sampling.sampler import SamplingSettings
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
 
-# Added to the seed for the base model's second draw, which makes it independent of the first.
+# Added to the seed for the base model's second draw, and twice for other models. The base's first draw decides what it
+# solved. With its random numbers a policy that has hardly changed would give the same responses, and keep all.
 SECOND_DRAW_SEED = 1_000_033
 
 # Environment variables for settings that no argument names. Every program also reads DEVICE and DPH_SCORER.
@@ -91,7 +93,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     """
     config = copy.deepcopy(config)
     config.actor_rollout_ref.model.path = model
-    seed = config.actor_rollout_ref.rollout.seed + (SECOND_DRAW_SEED if name == BASE_AGAIN else 0)
+    seed = config.actor_rollout_ref.rollout.seed + {BASE: 0, BASE_AGAIN: 1}.get(name, 2) * SECOND_DRAW_SEED
     folder = Path(config.evaluate.output).expanduser() / name
     jobs = []
     for split, drawn in splits.items():
@@ -143,8 +145,7 @@ async def draw_all(
                 with temporary_model_folder(str(path), folder / MERGED, trusted) as model:
                     of_step = jobs_of(config, drawn_as, model, splits)
                     await _draw_model(config, drawn_as, of_step)
-                drawn = of_step[0].metadata
-                hashes = {"model_hash": drawn.model_hash, "tokenizer_hash": drawn.tokenizer_hash}
+                hashes = {name: getattr(of_step[0].metadata, name) for name in HASHES}
                 origin = {"shards": shard_hashes(str(path)), "hashes": hashes}
                 atomic_write.write_text(folder / SAMPLED_FROM, json.dumps(origin, indent=1) + "\n")
             found[name][step] = _files(of_step)
@@ -163,7 +164,12 @@ def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> 
     if origin["shards"] is None or origin["shards"] != shard_hashes(str(checkpoint)):
         return None
     found = [
-        replace(job, output=folder / job.output.name, metadata=replace(job.metadata, **origin["hashes"]))
+        replace(
+            job,
+            output=folder / job.output.name,
+            metadata=replace(job.metadata, **origin["hashes"]),
+            responses=job.responses and folder / job.responses.name,
+        )
         for job in jobs
     ]
     return found if all(job.complete() for job in found) else None

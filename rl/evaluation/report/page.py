@@ -137,12 +137,31 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
         + (f": {uncertain} of {len(compared)} here are inconclusive." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",
     ]
+    if coupled := _drawn_as_the_base(comparison):
+        texts.append(
+            f"{' and '.join(coupled)}: drawn with the base’s seed, as earlier versions of dph evaluate did. Where the "
+            "policy has hardly changed, its responses are then the base’s, so that the keep rate is too high and the "
+            "share of lost prompts too low."
+        )
     if not any(name.startswith("dapo") for name in spec.methods):
         texts.append(
             "DAPO without a divergence term is not among the methods. Clip-higher and training on the hard prompts "
             "alone raise Pass@8 too, so a gain over GRPO may not come from the divergence."
         )
     return texts + list(spec.caveats)
+
+
+def _drawn_as_the_base(comparison: Comparison) -> list[str]:
+    """Short names of the methods whose samples have the seed of the base's."""
+    seeds = {
+        name: {split: of_split.metadata.seed for split, of_split in of_method.items()}
+        for name, of_method in comparison.samples.items()
+    }
+    return [
+        comparison.spec.short_names[name]
+        for name, of_splits in seeds.items()
+        if name != BASE and any(seed == seeds[BASE][split] for split, seed in of_splits.items())
+    ]
 
 
 def provenance(comparison: Comparison) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
+from rl.checks.files import files_of
 from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.training import Baselines, Eta, Rehearsal
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
@@ -37,6 +38,8 @@ def store_writing(config: DictConfig) -> Iterator[str]:
         )
     if not data.sft_pt:
         yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
+    if len(files_of(data.sft_files)) > 1:
+        yield f"actor.generate_sft=True moves prompts from data.sft_files, and {data.sft_files} are several: name one."
     if data.sft_responses and data.sft_coverage == "solved":
         yield (
             f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "

@@ -12,6 +12,7 @@ from verl.utils.tracking import Tracking
 from rl.checks.files import check_set
 from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
+from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.nesting import flat
 from verl.dph.checks import model, objective
 from verl.dph.config import attention
@@ -170,7 +171,7 @@ def greedy_validation(config: DictConfig) -> Iterator[str]:
     trainer, validation = config.trainer, config.actor_rollout_ref.rollout.val_kwargs
     if not (trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only):
         return
-    if validation.temperature > 0:
+    if validation.temperature > GREEDY_TEMPERATURE:
         if not validation.do_sample:
             yield (
                 "actor_rollout_ref.rollout.val_kwargs.do_sample=False would sample all the same, at "

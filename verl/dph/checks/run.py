@@ -24,6 +24,7 @@ from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
 from rl.checks.run import EVALUATE, MAIN, PRESAMPLE
 from rl.common import run_lock
 from rl.common.errors import UserError
+from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.data.rows import Row, read_rows
 from rl.data.training_run import VERDICT, step_of
 from verl.dph.checks import data, model, rules, scorer, store
@@ -139,10 +140,10 @@ def rules_of_sampling(subject: Subject) -> Finding:
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
     rollout = config.actor_rollout_ref.rollout
-    if subject.program == PRESAMPLE and rollout.temperature == 0 and config.presample.n > 1:
+    if subject.program == PRESAMPLE and rollout.temperature <= GREEDY_TEMPERATURE and config.presample.n > 1:
         raise UserError(
-            f"actor_rollout_ref.rollout.temperature=0 gives the same response {config.presample.n} times: set "
-            "presample.n=1."
+            f"actor_rollout_ref.rollout.temperature={rollout.temperature:g} gives the same response "
+            f"{config.presample.n} times: set presample.n=1."
         )
     return ok(f"the rollout engine {rollout.name} can be used")
 

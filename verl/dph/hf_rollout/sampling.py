@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-GREEDY_TEMPERATURE = 1e-5  # at or below it the most probable token is taken, as vLLM does
+from rl.configuration.names import GREEDY_TEMPERATURE
+
 _UNIFORM_BLOCK = 64
 
 

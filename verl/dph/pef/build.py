@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import torch
 from omegaconf import DictConfig
 
+from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.sample_file import read_metadata, read_samples
@@ -51,7 +52,7 @@ def write_store(trainer) -> None:
             does not reproduce its log-probs.
     """
     data = trainer.config.data
-    correct, path = Path(data.sft_files), Path(data.sft_pt).expanduser()
+    [correct], path = map(Path, files_of(data.sft_files)), Path(data.sft_pt).expanduser()
     parts = path.with_suffix(".parts")
     origin, source = origin_of(trainer.config), source_of(data)
     store = finished_store(path, correct, source)

@@ -15,7 +15,7 @@ import torch
 from omegaconf import DictConfig
 from transformers import PreTrainedTokenizerBase
 
-from rl.checks.files import prompt_settings, uses_samples
+from rl.checks.files import files_of, prompt_settings, uses_samples
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
@@ -227,7 +227,7 @@ def _int32(token_ids: Sequence[int]) -> torch.Tensor:
 
 
 def _prompt_files(data: DictConfig) -> list[Path]:
-    return [Path(data[name]).expanduser() for name in prompt_settings(data)]
+    return [file for name in prompt_settings(data) for file in files_of(data[name])]
 
 
 def _sha256(path: str) -> str:
