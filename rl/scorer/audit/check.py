@@ -10,18 +10,20 @@ from typing import NamedTuple
 
 from rl.common.append_log import AppendLog
 from rl.common.outcomes import INFRA_ERROR
+from rl.scorer.audit.options import DOUBTS
 from rl.scorer.audit.variants import with_distinct_toggled, with_tie_breaks
 from rl.scorer.config import WITHOUT_EFFECT_ON_VERDICTS, SqlSettings
 from rl.scorer.databases import DatabaseUnreadable
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.compare import STORED, Comparison
-from rl.scorer.sql.lexer import repair
+from rl.scorer.sql.lexer import reads_clock, repair
 from rl.scorer.sql.scoring import GoldCheck, SqlScorer, scorer_of
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 1.0
 _LEAST_CACHE_BYTES = 100_000_000
 _DIFFERENT = ("mismatch", "partial")
+_CLOCK_SECONDS = 1.1  # SQLite's CURRENT_TIMESTAMP has seconds
 
 
 class Query(NamedTuple):
@@ -40,7 +42,7 @@ class Checker:
 
     Args:
         settings: the scorers'; the prefix of a db_id chooses the scorer of a query.
-        doubts: whether up to four variants of each query that runs are run and compared.
+        doubts: whether each query that runs is run and compared up to five more times, most of them as variants.
         journal: keeps findings for the next run, which ignores those of changed databases.
 
     Attributes:
@@ -124,7 +126,7 @@ class Checker:
                 return None
             if (file := scorer.find_file(query.db_id)) is not None:
                 rules = scorer.settings.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_VERDICTS)
-                of = (file.version, query, sorted(rules.items()), self.doubts)
+                of = (file.version, query, sorted(rules.items()), self.doubts and DOUBTS)
                 return hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
         return None
 
@@ -165,6 +167,9 @@ async def _doubts_of(
         if gold.ordered and method == "spider":
             await compare("order", variant, ordered=True)
     await compare("distinct", with_distinct_toggled(sql, engine))
+    if reads_clock(sql, engine):
+        await asyncio.sleep(_CLOCK_SECONDS)
+        await compare("clock", sql, rounded=False)
     found = [doubt for doubt, seen in outcomes.items() if not seen.isdisjoint(_DIFFERENT)]
     if "tie" in found and "order" in found:  # other rows also come in another order
         found.remove("order")

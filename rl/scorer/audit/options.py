@@ -8,7 +8,7 @@ from rl.common.errors import UserError
 
 # Outcomes of a gold query that is not as it should be: it fails or returns nothing, or it runs and is doubtful.
 FAILURES = ("empty", "all_null", "gold_error", "gold_timeout", "unknown_database", "infra_error")
-DOUBTS = ("tie", "row_order", "order", "distinct", "two_golds")
+DOUBTS = ("tie", "row_order", "order", "distinct", "clock", "two_golds")
 OUTCOMES = (*FAILURES, *DOUBTS)
 
 _DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
@@ -43,8 +43,8 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rl.scorer.audit",
         description="Run every gold query of a dataset. List those that fail, time out or return nothing, and those\n"
-        "whose result is doubtful: ties under LIMIT, results that depend on the order of a table or on DISTINCT,\n"
-        "ambiguous orders of rows, and two golds for one prompt.\n\n"
+        "whose result is doubtful: ties under LIMIT, results that depend on the order of a table, on DISTINCT or on\n"
+        "the time of day, ambiguous orders of rows, and two golds for one prompt.\n\n"
         "The queries run as in the server: in its worker processes, read-only, within the limits of the settings.\n"
         "A bad gold query is a finding, not an error of the audit. A stopped audit resumes when it is run again.\n"
         "Exit code 0; 2 for a wrong argument, file or setting; 1 if some queries could not be checked.",

@@ -25,6 +25,7 @@ _IN_WORDS = {
     "row_order": "the result changes with the order in which tables are read",
     "order": "rows are ordered by keys, and some keys are equal",
     "distinct": "the result depends on DISTINCT",
+    "clock": "the result changes with the time of day: the query itself, run again, would be wrong",
 }
 
 

@@ -228,13 +228,22 @@ class SqlScorer(WorkerScorer):
         return (await self._ask(lambda _: (job, b""), FIND_DATABASE_S, wall_limit=FIND_DATABASE_S))[0]
 
     async def judge(
-        self, db_id: str, gold_sql: str, method: Comparison, pred: str, ordered: bool = False, backwards: bool = False
+        self,
+        db_id: str,
+        gold_sql: str,
+        method: Comparison,
+        pred: str,
+        *,
+        ordered: bool = False,
+        backwards: bool = False,
+        rounded: bool = True,
     ) -> str:
-        """The outcome of a prediction against a gold query that has run; floats compare by their first nine digits.
+        """The outcome of a prediction against a gold query that has run.
 
         Args:
             ordered: whether the order of rows counts.
             backwards: whether the prediction reads tables backwards without ORDER BY; SQLite only.
+            rounded: whether floats compare by their first nine digits.
         """
         try:
             database = await self._find(db_id)
@@ -247,7 +256,7 @@ class SqlScorer(WorkerScorer):
         gold = replace(gold, header=gold.header | {"ordered": ordered}, key=f"{gold.key}/{ordered}")
         if backwards:
             database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
-        return (await self._run_prediction(database, gold, method, False, pred, rounded=True)).outcome
+        return (await self._run_prediction(database, gold, method, False, pred, rounded)).outcome
 
     def _read(
         self, question: SqlQuestion, responses: list[str]

@@ -224,6 +224,9 @@ DOUBTS = [
     ("SELECT id FROM things", "spider", []),
     ("SELECT count(*) FROM (SELECT DISTINCT name FROM things)", "spider", []),
     ("WITH t AS (SELECT name FROM things ORDER BY id LIMIT 2) SELECT max(name) FROM t", "spider", []),
+    ("SELECT name, julianday('now') - id FROM things", "bird", ["clock"]),
+    ("SELECT CURRENT_TIMESTAMP", "bird", ["clock"]),
+    ("SELECT strftime('%Y', 'now') - id FROM things", "bird", []),
 ]
 
 
