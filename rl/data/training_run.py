@@ -6,7 +6,7 @@ checkpoint's actor folder.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -75,7 +75,7 @@ def read_record(run: Path) -> dict[str, Any] | None:
     Raises:
         UserError: the file is damaged or something else.
     """
-    fields = ("step", "total_steps", "validations")
+    fields = {"step": int, "total_steps": int, "validations": dict}
     return _read(run / RECORD, RECORD_FORMAT, fields, "delete it, training writes it anew")
 
 
@@ -85,7 +85,7 @@ def read_manifest(checkpoint: Path) -> dict[str, Any] | None:
     Raises:
         UserError: the file is damaged or something else.
     """
-    fields = ("model", "data", "settings")
+    fields = dict.fromkeys(("model", "data", "settings"), dict)
     return _read(checkpoint / MANIFEST, MANIFEST_FORMAT, fields, "delete it to resume without comparing settings")
 
 
@@ -99,10 +99,10 @@ def newest_manifest(run: Path) -> dict[str, Any] | None:
     return read_manifest(manifests[-1].parent) if manifests else None
 
 
-def _read(path: Path, format: str, fields: Iterable[str], advice: str) -> dict[str, Any] | None:
+def _read(path: Path, format: str, fields: Mapping[str, type], advice: str) -> dict[str, Any] | None:
     try:
         content = json.loads(path.read_text())
-        if content["format"] == format and all(name in content for name in fields):
+        if content["format"] == format and all(isinstance(content[name], of) for name, of in fields.items()):
             return content
     except FileNotFoundError:
         return None

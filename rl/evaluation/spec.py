@@ -5,6 +5,7 @@ independent second draw of the base, the noise floor of the keep rate. Paths are
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +28,8 @@ from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES, OTHERS
+
+_ETA = re.compile(r", (eta|η) [^,]*")
 
 BASE = "base"
 BASE_AGAIN = "base_again"
@@ -140,11 +143,14 @@ class ReportSpec(_Entry):
 
     @property
     def short_names(self) -> dict[str, str]:
-        """{method: short name}: "DPH-JS" for "DPH-JS generator, eta 0.2", unless two methods would have the same."""
+        """{method: label without eta, and of the paper's the name alone} unless two methods would have the same.
+
+        "DPH-JS" for "DPH-JS generator, eta 0.2", and "DPH-F solved, cap .6" as it is.
+        """
         short = {}
         for name, method in self.methods.items():
             known = LABELS.get(name)
-            short[name] = known if known and method.label.startswith(known) else method.label.split(",")[0]
+            short[name] = known if known and method.label.startswith(known) else _ETA.sub("", method.label)
         names = list(short.values())
         return {name: of if names.count(of) == 1 else self.methods[name].label for name, of in short.items()}
 

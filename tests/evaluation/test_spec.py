@@ -1,13 +1,22 @@
-"""Specifications that are rejected."""
+"""Specifications: what is rejected, and short names."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from rl.common.errors import UserError
-from rl.evaluation.spec import read_spec
+from rl.evaluation.spec import read_spec, specification
 
 BASE_ONLY = {"base": {"splits": {"s": {"samples": "x"}}}}
+
+
+def test_a_short_name_leaves_out_eta_alone():
+    """The recipe was called DPH-F solved, which is another method."""
+    labels = {"base": "Base", "dph_js": "DPH-JS generator, eta 0.2", "a": "DPH-F solved, cap .6", "b": "RKL, eta .1"}
+    methods = {name: BASE_ONLY["base"] | {"label": label} for name, label in labels.items()}
+    spec = specification({"title": "t", "summary": "s", "methods": methods}, Path("/x"))
+    assert [*spec.short_names.values()] == ["Base", "DPH-JS", "DPH-F solved, cap .6", "RKL"]
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,10 @@ def test_the_next_command_makes_the_prompts_of_the_run(run):
     assert composed.actor_rollout_ref.model.custom_chat_template == template
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"format": "dph-run/1", "validations": {}, "colour": 1}'])
+NO_NUMBER = '{"format": "dph-run/1", "step": 1, "total_steps": "2", "validations": {}}'
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": "dph-run/1", "validations": {}, "colour": 1}', NO_NUMBER])
 def test_a_file_that_is_not_a_record_is_named(tmp_path, content):
     (tmp_path / "dph_run.json").write_text(content)
     with pytest.raises(UserError, match="dph_run.json is not of the format dph-run/1: delete it"):
