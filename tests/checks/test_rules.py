@@ -234,6 +234,7 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
         of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
         BUDGET,
+        {f"{ACTOR}optim.clip_grad": 0.5},
         FILTERED | {"algorithm.success_cap": 0.6},
         COLOCATE,
         SEPARATE,

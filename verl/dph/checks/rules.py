@@ -66,7 +66,7 @@ def of_older_verl(config: DictConfig) -> Iterator[str]:
                     "as reward.custom_reward_function.path or reward.reward_manager.name."
                 )
     for key, settings in (("actor_rollout_ref.actor", config.actor_rollout_ref.actor), ("critic", config.critic)):
-        if settings.get("grad_clip") not in (None, settings.optim.clip_grad):
+        if settings.get("grad_clip") not in (None, 1.0):  # verl's default
             yield (
                 f"{key}.grad_clip={settings.grad_clip} is of an older verl and would do nothing: set "
                 f"{key}.optim.clip_grad, which is {settings.optim.clip_grad}."
