@@ -49,7 +49,8 @@ SMALL_VARIABLES = {"TRAIN_BATCH_SIZE": "2", "MINI_BATCH_SIZE": "2", "ROLLOUT_N":
 # After a shorter fine-tuning few problems are solved in 7 of 8 samples: all correct samples are rehearsed.
 SMALL_WORDS = {
     "model": ["--steps=10", "--batch-size=8"],
-    "split": ["--threshold=2"],
+    # Prompts without a correct sample are kept: those with one of 8 can be fewer than a batch.
+    "split": ["--threshold=2", "--keep-zero"],
     "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all", "data.sft_top_k=8"],
     "evaluate_base": ["evaluate.n=8"],
     "evaluate_dph_js": ["evaluate.n=8"],
