@@ -29,10 +29,10 @@ _LAUNCH_NUMBER = re.compile(r"(?P<key>\w+): \$\{value:(?P<variable>[A-Z_]+),")
 _OPTION = re.compile(r"-[^0-9.]")
 DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
 
-# Variables that the launcher reads itself, too.
 # Settings that the launcher always sets, and the variables that decide them.
 _LAUNCHED = {"trainer.nnodes": "NNODES", "trainer.n_gpus_per_node": "GPUS_PER_NODE"}
-_OF_THE_LAUNCHER = ("PYTHON", "NNODES", "GPUS_PER_NODE", "SCORER_NODES", "DEVICE")
+# Variables that the launcher reads itself, too.
+_OF_THE_LAUNCHER = ("PYTHON", *_LAUNCHED.values(), "SCORER_NODES", "DEVICE")
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,15 @@ class Run:
 
     def _check_replaced(self, config: DictConfig) -> None:
         """Reject values of a user's experiment in whose place the method's file or the launcher has another one."""
-        ours = [part for part in self.experiment.parts if part.path.is_relative_to(CONFIG_DIR)][:1]
-        copied, composed = variables.raw(variables.merged(ours)) if ours else {}, variables.raw(config)
+        own, composed = variables.raw(variables.merged([self.experiment])), variables.raw(config)
+        replaced = {*_LAUNCHED}
         # An experiment serves training too, in which a method that prepares it has no part.
-        of_method = [] if self.method.launch["kind"] == methods.PREPARATION else [self.method]
-        replaced = {*_LAUNCHED, *(key for file in of_method for key in variables.raw(variables.merged([file])))}
+        if self.method.launch["kind"] != methods.PREPARATION:
+            replaced |= variables.raw(variables.merged([self.method])).keys()
         given = {word.lstrip("+").partition("=")[0] for word in self.given}
-        own = variables.raw(variables.merged([self.experiment]))
+        # What the user's file has from one of ours, copied or by its defaults, is replaced on purpose.
+        ours = next((part for part in self.experiment.parts if part.path.is_relative_to(CONFIG_DIR)), None)
+        copied = variables.raw(variables.merged([ours])) if ours else {}
         for key in sorted(own.keys() & replaced - given - {"defaults"}):
             if own[key] not in (composed[key], copied.get(key)):
                 instead = f"set {_LAUNCHED[key]}" if key in _LAUNCHED else f"give {key}=VALUE on the command line"

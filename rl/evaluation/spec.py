@@ -143,9 +143,9 @@ class ReportSpec(_Entry):
 
     @property
     def short_names(self) -> dict[str, str]:
-        """{method: label without eta, and of the paper's the name alone} unless two methods would have the same.
+        """{method: short name}: "DPH-JS" for "DPH-JS generator, eta 0.2", unless two methods would have the same.
 
-        "DPH-JS" for "DPH-JS generator, eta 0.2", and "DPH-F solved, cap .6" as it is.
+        Only eta is left out of a label, and what follows the name of a method in LABELS.
         """
         short = {}
         for name, method in self.methods.items():

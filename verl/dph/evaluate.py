@@ -57,9 +57,9 @@ from verl.dph.sampling.sampler import SamplingSettings
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
 
-# Added to the seed for the base model's second draw, and twice for other models. The base's first draw decides what it
-# solved. With its random numbers a policy that has hardly changed would give the same responses, and keep all.
-SECOND_DRAW_SEED = 1_000_033
+# Between the seeds of the base's first draw, its second, and the other models' draws. The first decides what the base
+# solved; with its random numbers a policy that has hardly changed would give the same responses, and keep all.
+SEED_DISTANCE = 1_000_033
 
 # Environment variables for settings that no argument names. Every program also reads DEVICE and DPH_SCORER.
 VARIABLES = {
@@ -93,7 +93,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     """
     config = copy.deepcopy(config)
     config.actor_rollout_ref.model.path = model
-    seed = config.actor_rollout_ref.rollout.seed + {BASE: 0, BASE_AGAIN: 1}.get(name, 2) * SECOND_DRAW_SEED
+    seed = config.actor_rollout_ref.rollout.seed + {BASE: 0, BASE_AGAIN: 1}.get(name, 2) * SEED_DISTANCE
     folder = Path(config.evaluate.output).expanduser() / name
     jobs = []
     for split, drawn in splits.items():

@@ -153,14 +153,11 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
 
 def _drawn_as_the_base(comparison: Comparison) -> list[str]:
     """Short names of the methods whose samples have the seed of the base's."""
-    seeds = {
-        name: {split: of_split.metadata.seed for split, of_split in of_method.items()}
-        for name, of_method in comparison.samples.items()
-    }
+    base = comparison.samples[BASE]
     return [
         comparison.spec.short_names[name]
-        for name, of_splits in seeds.items()
-        if name != BASE and any(seed == seeds[BASE][split] for split, seed in of_splits.items())
+        for name, of_splits in comparison.samples.items()
+        if name != BASE and any(of.metadata.seed == base[split].metadata.seed for split, of in of_splits.items())
     ]
 
 

@@ -54,6 +54,9 @@ READS_CLOCK = [
     "SELECT date('now ')",
     "SELECT strftime('%Y' || '%m')",
     "SELECT date(x) FROM (SELECT 'now' AS x)",
+    # A column may say now.
+    "SELECT [current_date], date(joined) FROM t",
+    "SELECT date, count(), strftime('%Y', (born)) FROM t GROUP BY (date)",
 ]
 READS_NO_CLOCK = [
     "SELECT a FROM t WHERE note = 'as of now' -- 'now'",

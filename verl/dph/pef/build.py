@@ -52,7 +52,8 @@ def write_store(trainer) -> None:
             does not reproduce its log-probs.
     """
     data = trainer.config.data
-    [correct], path = map(Path, files_of(data.sft_files)), Path(data.sft_pt).expanduser()
+    [correct] = files_of(data.sft_files)
+    path = Path(data.sft_pt).expanduser()
     parts = path.with_suffix(".parts")
     origin, source = origin_of(trainer.config), source_of(data)
     store = finished_store(path, correct, source)

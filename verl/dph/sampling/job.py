@@ -93,13 +93,15 @@ def prepare(
             does not leave it out.
     """
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-    hashes = model_hash(model.path), tokenizer_hash(model.tokenizer_path or model.path), config_hash(model.path)
+    hashes = {
+        "model_hash": model_hash(model.path),
+        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
+        "config_hash": config_hash(model.path),
+    }
     tokenizer, prompts = tokenized_prompts(config, files)
     metadata = SampleMetadata(
         model=str(model.path),
-        model_hash=hashes[0],
-        tokenizer_hash=hashes[1],
-        config_hash=hashes[2],
+        **hashes,
         temperature=float(settings.temperature),
         top_p=float(settings.top_p),
         top_k=int(settings.top_k),

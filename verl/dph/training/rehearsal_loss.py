@@ -212,7 +212,9 @@ def _token_means(metrics: dict, share: float, scale: float) -> dict:
     """
     factors = {AggregationType.MEAN: share, AggregationType.SUM: scale}
     return {
-        key: _summed(torch.tensor(m.aggregate() * factors[m.aggregation])) if isinstance(m, Metric) else m
+        key: _summed(torch.tensor(m.aggregate() * factors[m.aggregation]))
+        if isinstance(m, Metric) and m.aggregation in factors
+        else m
         for key, m in metrics.items()
     }
 
