@@ -105,7 +105,7 @@ class Run:
                 instead = f"set {_LAUNCHED[key]}" if key in _LAUNCHED else f"give {key}=VALUE on the command line"
                 raise UserError(
                     f"{self.experiment.path}: {key}={own[key]} changes nothing, because {self.method.name} runs with "
-                    f"{composed[key]}: leave it out and {instead}."
+                    f"{OmegaConf.select(config, key)}: leave it out and {instead}."
                 )
 
     @property
