@@ -116,7 +116,8 @@ def test_a_value_that_the_method_or_the_launcher_replaces_is_rejected(environmen
 
     eta, files = "actor_rollout_ref.actor.sft_loss_coeff", "data.train_files"
     assert f"{eta}=0.05 changes nothing, because js_kl runs with 0.2: leave it out" in sentence("js_kl")
-    assert f"train_wrong.parquet: leave it out and give {files}=VALUE on the command line" in sentence("js_kl", f"{eta}=0.3")
+    replaced = sentence("js_kl", f"{eta}=0.3")
+    assert f"train_wrong.parquet: leave it out and give {files}=VALUE on the command line" in replaced
     found = sentence("js_kl", f"{eta}=0.3", f"{files}=[a.parquet]")
     assert "n_gpus_per_node=4 changes nothing, because js_kl runs with 1: leave it out and set GPUS_PER_NODE." in found
     environment(SETTINGS=str(own), DEVICE="cpu", GPUS_PER_NODE="4")
