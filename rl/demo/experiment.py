@@ -422,12 +422,14 @@ def _samples(files: Iterable[Path], total: int) -> tuple[int, str]:
 
 
 def _steps(run: Path, total: int) -> tuple[int, str]:
-    """The last step that a run has logged, with its reward."""
+    """The last step that a run has logged, with its reward; a resumed run logs into another file."""
     step, reward = 0, ""
-    for part in (run / "metrics").glob("*.jsonl"):
+    for part in sorted((run / "metrics").glob("*.jsonl"), reverse=True):
         with open(part, "rb") as file:
             file.seek(max(0, os.path.getsize(part) - 65_536))
             rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
-        if rows and (row := json.loads(rows[-1]))["step"] > step:
+        if rows:
+            row = json.loads(rows[-1])
             step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
+            break
     return step, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")

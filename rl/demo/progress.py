@@ -47,7 +47,7 @@ class StageProgress:
         if self._first and reached > self._first[1]:
             since, done = self._first
             self.text += f"  left ~{duration(round((now - since) / (reached - done) * (total - reached)))}"
-        elif self._first is None and reached > self._at_start:
+        elif self._first is None and reached != self._at_start:  # fewer, where training resumed from its checkpoint
             self._first = now, reached
 
 

@@ -83,6 +83,15 @@ def test_what_was_done_before_is_not_in_the_rate(clock):
     assert stage.share == 62 / 80
 
 
+def test_a_run_that_was_killed_after_its_checkpoint_has_an_estimate_from_the_steps_it_repeats(clock):
+    steps = [69]
+    stage = progress.StageProgress(training(steps))
+    for now, step, text in ((1050, 61, "step 61/80"), (1053, 62, "step 62/80  left ~54 s")):
+        steps[0] = step
+        stage.look(now)
+        assert stage.text == text
+
+
 def test_what_is_there_is_counted_while_it_is_written(tmp_path):
     run = tmp_path / "runs" / "grpo"
     assert _steps(run, 80) == (0, "step 0/80")
@@ -91,9 +100,12 @@ def test_what_is_there_is_counted_while_it_is_written(tmp_path):
     rows = [json.dumps({"step": step, "data": {"critic/score/mean": step / 40}}) for step in range(1, 38)]
     log.write_text("\n".join(rows)[:-9])  # the last line is being written
     assert _steps(run, 80) == (36, "step 36/80  reward .90")
-    # A run that continued at a checkpoint logs into a file of its own.
-    log.with_name("20261122-170000.jsonl").write_text(rows[19] + "\n")
+    # A run that continues at a checkpoint logs into a file of its own.
+    resumed = log.with_name("20261122-170000.jsonl")
+    resumed.touch()
     assert _steps(run, 80)[0] == 36
+    resumed.write_text(rows[19] + "\n")
+    assert _steps(run, 80)[0] == 20
     samples = tmp_path / "0.jsonl"
     assert _samples([samples], 3072) == (0, "sample 0/3,072")
     samples.write_text("{}\n" * 1500 + "{")

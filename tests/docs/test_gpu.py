@@ -3,8 +3,10 @@
 import json
 import statistics
 
+import numpy as np
 import pytest
 
+from rl.metrics.pass_at_k import pass_at_k
 from tests.docs.test_study import FOLDER, REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "explanation" / "measurements.md").read_text()
@@ -54,10 +56,13 @@ def test_the_update_of_a_billion_parameters():
         assert peak.startswith(f"{measured['variants'][variant]['peak_bytes'] / 1e9:.1f} GB"), variant
 
 
-@pytest.mark.parametrize(("run", "count", "phases"), [("grpo", 20, 3), ("dph_js", 19, 1)])
-def test_the_steps_of_the_pretrained_model(run, count, phases):
-    lines = (FOLDER / "gpu" / f"pretrained_{run}.jsonl").read_text().splitlines()
-    steps = [json.loads(line)["data"] for line in lines]
+def steps_of(name: str) -> list[dict[str, float]]:
+    return [json.loads(line)["data"] for line in (FOLDER / "gpu" / name).read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("run", "count"), [("grpo", 20), ("dph_js", 40)])
+def test_the_steps_of_the_pretrained_model(run, count):
+    steps = steps_of(f"pretrained_{run}.jsonl")
     [said] = [" ".join(item.split()) for item in SECTION.split("\n- ") if f"pretrained_{run}.jsonl" in item]
     assert len(steps) == count and f"for {count} steps" in said
 
@@ -70,13 +75,43 @@ def test_the_steps_of_the_pretrained_model(run, count, phases):
     correlation = f"{min(of('training/rollout_actor_probs_pearson_corr')):.3f}"
     assert f"at least {correlation}".replace("0.", ".") in said
     assert f"took {statistics.median(of('timing_s/step')):.1f} s (median)" in said
-    for phase in ("gen", "update_weights", "update_actor")[:phases]:
+    for phase in ("gen", "update_weights", "update_actor"):
         assert f"{statistics.median(of(f'timing_s/{phase}')):.1f}" in said, phase
     assert f"peak was {max(of('actor/perf/max_memory_allocated_gb')) * 2**30 / 1e9:.1f} GB" in said
     if run == "dph_js":
         assert {*of("dph/rows")} == {8.0} and "8 D_pef rows" in said
         assert f"at most {max(of('dph/divergence')):.4f}".replace("0.", ".") in said
-        assert f"first step took {of('timing_s/step')[0]:.0f} s" in SECTION
+        resumed = of("timing_s/step")[30:]
+        seconds = report("pretrained_dph_js_evaluation.json")["stage_seconds"]
+        text = " ".join(SECTION.split())
+        assert f"took {seconds['train_dph_js'] - sum(resumed):.0f} s, and its first step {resumed[0]:.0f} s" in text
+        of_stages = [f"{seconds[stage]:.0f} s" for stage in ("model", "presample", "store", "evaluate_dph_js")]
+        expected = "Fine-tuning took {}, the samples {}, the store {} and the evaluation {}, each"
+        assert expected.format(*of_stages) in text
+
+
+def test_the_resumed_run_repeats_the_step_after_its_checkpoint():
+    assert "Step 31 was the same as before in reward, divergence and gradient norm" in " ".join(SECTION.split())
+    before, after = steps_of("pretrained_dph_js_stopped.jsonl"), steps_of("pretrained_dph_js.jsonl")[30:39]
+    assert [step["training/global_step"] for step in before] == list(range(31, 40))
+    equal = [
+        all(
+            step[name] == pytest.approx(again[name], rel=1e-6)
+            for name in ("critic/score/mean", "dph/divergence", "actor/grad_norm")
+        )
+        for step, again in zip(before, after, strict=True)
+    ]
+    assert equal == [True] + 8 * [False]
+
+
+def test_the_evaluation_on_the_gpu():
+    found = report("pretrained_dph_js_evaluation.json")
+    for name, model in (("base", "base"), ("DPH-JS", "dph_js")):
+        splits = [found["correct"][model][split] for split in ("in_domain", "out_of_domain")]
+        cells = [
+            f"{pass_at_k(np.array(correct), found['samples'], k).mean():.3f}" for correct in splits for k in (1, 8, 32)
+        ]
+        assert f"| {name} | {' | '.join(cells)} |" in SECTION
 
 
 def test_the_noise_of_bf16():
