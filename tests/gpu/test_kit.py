@@ -129,7 +129,7 @@ def test_a_part_that_failed_is_made_again(make_kit, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "Error: name a part: bash on_device.sh first|more|long|pretrained [--small]."),
+        ([], "Error: name a part: bash on_device.sh first|long|pretrained [--small]."),
         (["first", "--tiny"], "Error: --tiny is unknown: use --small, or nothing on a GPU."),
     ],
 )
