@@ -370,6 +370,19 @@ def test_a_checkpoint_that_is_not_there_is_named(run, changes, newest, sentence)
     assert sentence in run.rejection(changes)
 
 
+def test_whole_checkpoints_without_the_file_that_names_the_newest_are_not_trained_anew(run):
+    folder = save_checkpoint(run)
+    newest = run.folder / "latest_checkpointed_iteration.txt"
+    newest.unlink()
+    # Without a record of it, it is the first checkpoint of a run that was killed while it wrote it.
+    assert resume.checkpoint_of(run.prepare()) is None
+    record = {"format": "dph-run/1", "step": 4, "total_steps": 8, "validations": {}, "checkpoints": [2, 4]}
+    (run.folder / "dph_run.json").write_text(json.dumps(record))
+    assert f"{run.folder} has checkpoints and no file {newest.name}: write 4 into it" in run.rejection()
+    shutil.rmtree(folder)
+    assert resume.checkpoint_of(run.prepare()) is None
+
+
 def test_a_folder_below_home_is_found_by_verl_too(run, monkeypatch):
     folder = save_checkpoint(run)
     monkeypatch.setenv("HOME", str(run.folder.parent))

@@ -14,7 +14,16 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
-from rl.data.training_run import MANIFEST, NEWEST, VERDICT, newest_checkpoint, read_manifest, step_of
+from rl.data.training_run import (
+    MANIFEST,
+    NEWEST,
+    VERDICT,
+    checkpoint_folder,
+    newest_checkpoint,
+    read_manifest,
+    read_record,
+    step_of,
+)
 from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 
 logger = logging.getLogger(__name__)
@@ -42,7 +51,8 @@ def checkpoint_of(config: DictConfig) -> Path | None:
     """The folder global_step_N that verl will load (trainer_base.py, _load_checkpoint); None: the run starts anew.
 
     Raises:
-        UserError: the named folder does not exist: verl would start anew or end with a traceback.
+        UserError: the named folder does not exist, or the file that names the newest one: verl would start anew or end
+            with a traceback.
     """
     trainer = config.trainer
     if trainer.resume_mode == "disable":
@@ -55,8 +65,17 @@ def checkpoint_of(config: DictConfig) -> Path | None:
                 "trainer.resume_mode=auto."
             )
         return Path(named)
-    folder = newest_checkpoint(Path(trainer.default_local_dir))
-    if folder is not None and not (folder / "actor").is_dir():
+    run = Path(trainer.default_local_dir)
+    folder = newest_checkpoint(run)
+    if folder is None:
+        saved = (read_record(run) or {}).get("checkpoints", [])
+        there = [step for step in saved if (checkpoint_folder(run, step) / "actor").is_dir()]
+        if there:
+            raise UserError(
+                f"{run} has checkpoints and no file {NEWEST}: write {there[-1]} into it to continue there, or give this "
+                "run another name."
+            )
+    elif not (folder / "actor").is_dir():
         raise UserError(
             f"{folder.with_name(NEWEST)} names {folder.name} as the newest checkpoint, and {folder}/actor does not "
             "exist: restore it, write the step of another checkpoint into the file, or give this run another name."
