@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from transformers import LlamaForCausalLM
+from transformers import AutoTokenizer, LlamaForCausalLM
 
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from verl.dph.pef.store import Row, Store
@@ -25,6 +25,15 @@ def prompt_row(id: int, content: str, **more) -> dict:
 def store_origin(model: Path | str) -> dict:
     hashes = {"model_hash": model_hash(str(model)), "tokenizer_hash": tokenizer_hash(str(model))}
     return {"model": str(model), "temperature": 1.0} | hashes
+
+
+def prompt_tokens(model: Path | str, content: str) -> torch.Tensor:
+    """The token ids of a prompt_row's prompt."""
+    messages = prompt_row(0, content)["prompt"]
+    ids = AutoTokenizer.from_pretrained(model).apply_chat_template(
+        messages, add_generation_prompt=True, return_dict=False
+    )
+    return torch.tensor(ids, dtype=torch.int32)
 
 
 def save_store(path: Path, model: Path, responses: Iterable[tuple[int, torch.Tensor, torch.Tensor]]) -> None:

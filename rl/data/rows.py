@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -141,6 +141,19 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def rows_with(ids: Container[int | str], files: Sequence[str | Path]) -> Iterator[Row]:
+    """The rows of the files with these ids, in order.
+
+    Raises:
+        UserError: a file is missing or is not a parquet, a column is missing, or a value has the wrong type.
+    """
+    for file in files:
+        with open_parquet(Path(file), COLUMNS, _HINT) as parquet:
+            for number, values in enumerate(rows_in(parquet, COLUMNS)):
+                if values["id"] in ids:
+                    yield to_row(values, f"{file} row {number}")
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:

@@ -155,9 +155,9 @@ def _order_operands(tree: exp.Expression) -> None:
     for node in reversed(list(tree.walk())):
         if isinstance(node, exp.GT | exp.GTE):
             mirror = exp.LT if isinstance(node, exp.GT) else exp.LTE
-            node.replace(mirror(this=node.expression, expression=node.this))
+            node.replace(mirror(this=_operand(node, node.expression), expression=_operand(node, node.this)))
         elif isinstance(node, exp.EQ | exp.NEQ | exp.Add | exp.Mul):
-            left, right = sorted((node.this, node.expression), key=_text)
+            left, right = sorted((_operand(node, node.this), _operand(node, node.expression)), key=_text)
             node.set("this", left)
             node.set("expression", right)
         elif isinstance(node, exp.In):
@@ -165,6 +165,12 @@ def _order_operands(tree: exp.Expression) -> None:
         elif isinstance(node, exp.And | exp.Or) and not isinstance(node.parent, type(node)):
             operands = sorted(node.flatten(unnest=False), key=_text)
             node.replace(reduce(lambda left, right: type(node)(this=left, expression=right), operands))  # noqa: B023
+
+
+def _operand(node: exp.Expression, operand: exp.Expression) -> exp.Expression:
+    """An operand of `node` in parentheses, where its text on the other side would be read as another expression."""
+    binds_alike = exp.Div | exp.IntDiv | exp.Mod if isinstance(node, exp.Mul) else exp.Predicate
+    return exp.paren(operand, copy=False) if isinstance(operand, binds_alike) else operand
 
 
 def _text(node: exp.Expression) -> str:

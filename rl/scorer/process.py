@@ -128,8 +128,10 @@ class WorkerProcess(asyncio.Protocol):
         """Send SIGKILL to it and to the processes that it started; on_end follows."""
         self._terminated = True
         if self._has_pid:
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+            # Itself too: without a sandbox it can leave its group.
+            for kill in (os.killpg, os.kill):
+                with suppress(ProcessLookupError):
+                    kill(self.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
         """End the process and wait for its end."""

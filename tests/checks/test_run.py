@@ -109,11 +109,11 @@ def test_a_batch_that_the_prompts_do_not_fill(run):
 def test_a_prompt_that_verl_would_cut_is_rejected(run, key, caplog):
     """data.truncation=error has no effect in verl 0.9.1: its agent loop drops the first tokens."""
     longer = Path(run.data).with_name("longer.parquet")
-    rows = [prompt_row(i, " ".join(["w1"] * (5 if i == 3 else 2))) for i in range(9)]
+    rows = [prompt_row(100 + i, " ".join(["w1"] * (5 if i == 3 else 2))) for i in range(9)]
     pd.DataFrame(rows).to_parquet(longer)
     changes = {f"data.{key}": str(longer), "data.max_prompt_length": 4}
     assert run.rejection(changes).startswith(
-        f"data.{key}: 1 of 9 prompts are longer than data.max_prompt_length=4 tokens (the longest is id 3 with 5): "
+        f"data.{key}: 1 of 9 prompts are longer than data.max_prompt_length=4 tokens (the longest is id 103 with 5): "
         "raise it, or set data.filter_overlong_prompts=True to leave them out."
     )
     changes["data.filter_overlong_prompts"] = True
@@ -212,7 +212,21 @@ def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):
     Store(run.store_origin | origin, run.store_rows).save(run.store)
     assert f"was made with another {what}" in run.rejection(changes)
     Store(run.store_origin | {"engine_dtype": "float32"}, run.store_rows).save(run.store)
-    run.prepare(changes)  # one that was written before templates were recorded
+    # One that was written before templates were recorded: the prompts' tokens tell.
+    if f"{MODEL}custom_chat_template" in changes:
+        assert "has another prompt with id 0 than" in run.rejection(changes)
+    else:
+        run.prepare(changes)
+
+
+@pytest.mark.parametrize("source", [{}, {"responses": "0" * 64}])
+def test_a_store_of_prompts_that_were_prepared_again_is_rejected(run, source):
+    """The ids are the same; the run rehearsed the old texts."""
+    Store(run.store_origin | source, run.store_rows).save(run.store)
+    run.prepare({"data.sft_batch_size": 4} | of_mode("forward"))
+    pd.DataFrame([prompt_row(i, f"w{i} w{i}") for i in range(8)]).to_parquet(run.data)
+    message = run.rejection({"data.sft_batch_size": 4} | of_mode("forward"))
+    assert f"has another prompt with id 0 than {run.data} row 0: if the prompts were prepared again, sample" in message
 
 
 def test_prompts_that_a_store_lost_are_counted(run, caplog):
@@ -232,7 +246,7 @@ def test_a_store_of_another_split_is_rejected(run):
     Store(run.store_origin | {"responses": "0" * 64}, rows).save(run.store)
     run.prepare()  # responses from elsewhere name their prompts
     explored = Path(run.data).with_name("explored.parquet")
-    pd.DataFrame([dataset_row(77)] * 8).assign(id=range(77, 85)).to_parquet(explored)
+    pd.DataFrame([dataset_row(7)] * 8).assign(id=range(77, 85)).to_parquet(explored)
     solved = {"samples": "0" * 64, "coverage": "solved", "responses_per_prompt": "all"}
     Store(run.store_origin | solved, rows).save(run.store)
     assert "has id 77" in run.rejection()

@@ -34,6 +34,8 @@ from rl.metrics.styles import KNOWN_STYLES
         ("SELECT `a b` FROM t WHERE NOT a <> 'X'", "SELECT \"a b\" FROM t WHERE a = 'X'"),
         ("SELECT a FROM t WHERE a IN (1, 2)", "SELECT a FROM t WHERE a IN (2, 1)"),
         ("SELECT a + b FROM t WHERE a = 1 OR b = 2", "SELECT b + a FROM t WHERE b = 2 OR a = 1"),
+        ("SELECT SUM(a) / COUNT(*) * 100 FROM t", "SELECT 100 * (SUM(a) / COUNT(*)) FROM t"),
+        ("SELECT a + b + c FROM t", "SELECT c + b + a FROM t"),
     ],
 )
 def test_one_query_written_twice(query, same):
@@ -53,6 +55,10 @@ def test_one_query_written_twice(query, same):
         ("SELECT a FROM t WHERE b IN (SELECT c FROM u)", "SELECT a FROM t WHERE NOT b IN (SELECT c FROM u)"),
         ("SELECT a AS n FROM t ORDER BY n", "SELECT b AS n FROM t ORDER BY n"),
         ("SELECT 7 / 2", "SELECT 3"),
+        ("SELECT SUM(a) * 100.0 / COUNT(*) FROM t", "SELECT SUM(a) / COUNT(*) * 100.0 FROM t"),
+        ("SELECT a % 2 * b FROM t", "SELECT b * a % 2 FROM t"),
+        ("SELECT a = b = c FROM t", "SELECT c = a = b FROM t"),
+        ("SELECT a > b > c FROM t", "SELECT c < b < a FROM t"),
         ("SELECT a - (b - c) FROM t", "SELECT a - b - c FROM t"),
     ],
 )

@@ -10,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
-from tests.tiny_run import prepare, prompt_row, store_origin
+from tests.tiny_run import prepare, prompt_row, prompt_tokens, store_origin
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
 
@@ -41,7 +41,8 @@ def run_that_can_start(random_model, scorer_server, tmp_path_factory):
     data, store = folder / "data.parquet", folder / "pef.pt"
     pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(data)
     origin = store_origin(random_model)
-    rows = [Row(i, torch.tensor([3, 4]), torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
+    prompts = [prompt_tokens(random_model, f"w{i}") for i in range(8)]
+    rows = [Row(i, prompts[i], torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
     Store(origin, rows).save(str(store))
     settings = {
         "device": "cpu",

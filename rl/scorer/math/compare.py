@@ -6,7 +6,7 @@ r"""Compares two answers: math-verify decides what is left after this module has
   with a unit), 4.5e33, grouped digits (1\,000), mixed numbers in plain text (1 1/2), recurring decimals, millions.
 - `paired` decides what neither answer shows alone: units, a missing percent sign, different bases, a set or a pair.
 - `equal` also compares an inequality with an interval, and demands equal digits of numbers below 0.0001. math-verify
-  rounds them to six decimals.
+  rounds them to six decimals, but compares 8200000 exactly with 8.2 x 10^6, a product of a float.
 - Numbers in a row, such as `5 7`, equal no single number: math-verify would add them.
 
 The tests compare this module with a mathematician's verdicts on hand-made pairs (tests/scorer/math/pairs.tsv).
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from math_verify.parser import extract_latex, parse_expr_cached, parse_latex_cached
-from sympy import And, Basic, Eq, Expr, FiniteSet, Intersection, MatrixBase, Reals, Set, Union
+from sympy import And, Basic, Eq, Expr, FiniteSet, Float, Intersection, MatrixBase, Reals, Set, Union
 from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
@@ -31,6 +31,8 @@ _TEXT_DIGITS = re.compile(r"(?<![\^_])\\(?:text|textbf|textrm|mathrm|mathbf|mbox
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
 _IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?{SPACE}+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
+_WORDS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s?\{([^{}]*)\}")
+_SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
     | {"¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
@@ -74,6 +76,8 @@ _ALTERNATIVES = re.compile(
 _MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
 _CONDITION = re.compile(r"(?<=\S)\s*\([^()]*\)$")
 _SMALL, _DIGITS = 1e-4, 1e-6
+# Of what floats of 53 bits differ by after some operations.
+_ROUNDING = 1e-12
 # The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
 
@@ -87,7 +91,20 @@ def bare(answer: str) -> str:
     text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
     text = _RECURRING.sub(_recurring, text)
     text = _COUNT.sub(_count, text)
-    return _FULL_STOP.sub("", " ".join(text.split()))
+    return _FULL_STOP.sub("", " ".join(_without_space_at_the_end(text).split()))
+
+
+def _without_space_at_the_end(text: str) -> str:
+    r"""Without blanks, ~, \\ and \, there: a backslash would escape the box's brace."""
+    while (shorter := text.rstrip("\\~ \t\r\n")) != text or text.endswith(_SPACES_AT_THE_END):
+        text = shorter if shorter != text else text[:-2]
+    return text
+
+
+def same_text(gold: str, pred: str) -> bool:
+    r"""Whether two bare answers are the same text, in \text or not."""
+    of_gold, of_pred = (found[1] if (found := _WORDS.fullmatch(text)) else text for text in (gold, pred))
+    return of_gold.split() == of_pred.split()
 
 
 def _recurring(found: re.Match[str]) -> str:
@@ -182,7 +199,9 @@ def readable(parsed: Parsed) -> bool:
 def equal(gold: Parsed, pred: Parsed) -> bool:
     """Whether two parsed answers are equal. It is not symmetric: gold decides how equations and sets are read."""
     if verify(list(gold), list(pred), timeout_seconds=None):
-        return not _differ_though_small(gold[0], pred[0])
+        return not _differ_though_small(gold, pred)
+    if _are_equal_floats(gold, pred):
+        return True
     one, other = _region(gold), _region(pred)
     if one is None or other is None or one.variables and other.variables and one.variables != other.variables:
         return False
@@ -190,12 +209,25 @@ def equal(gold: Parsed, pred: Parsed) -> bool:
     return verify([one.numbers], [other.numbers], timeout_seconds=None)
 
 
-def _differ_though_small(gold: Basic | MatrixBase | str, pred: Basic | MatrixBase | str) -> bool:
-    if not (isinstance(gold, Expr) and isinstance(pred, Expr) and gold.is_real and pred.is_real):
+def _real_numbers(gold: Parsed, pred: Parsed) -> tuple[Expr, Expr] | None:
+    """What both answers read as, if these are real numbers."""
+    found = [item for item in (*gold[:1], *pred[:1]) if isinstance(item, Expr) and item.is_number and item.is_real]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def _are_equal_floats(gold: Parsed, pred: Parsed) -> bool:
+    numbers = _real_numbers(gold, pred)
+    if numbers is None or not any(number.has(Float) for number in numbers):
         return False
-    if not (gold.is_number and pred.is_number):
+    one, other = (number.evalf(20) for number in numbers)
+    return bool(abs(one - other) <= _ROUNDING * max(abs(one), abs(other)))
+
+
+def _differ_though_small(gold: Parsed, pred: Parsed) -> bool:
+    numbers = _real_numbers(gold, pred)
+    if numbers is None:
         return False
-    one, other = gold.evalf(), pred.evalf()
+    one, other = (number.evalf() for number in numbers)
     largest = max(abs(one), abs(other))
     return bool(largest < _SMALL and abs(one - other) > _DIGITS * largest)
 

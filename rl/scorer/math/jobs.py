@@ -15,7 +15,7 @@ import sys
 import time
 from functools import lru_cache
 
-from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, paired, parse_answer, readable
+from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, paired, parse_answer, readable, same_text
 from rl.scorer.math.guard import OutOfTime, confined
 
 # One pair of each kind: they fill ANTLR's tables and load what sympy imports late.
@@ -62,7 +62,7 @@ class MathJobs:
 
     def _judgement(self, job: dict) -> dict:
         gold, pred = bare(job["gold"]), bare(job["pred"])
-        if gold == pred:
+        if same_text(gold, pred):
             return _MATCH
         if (answers := paired(gold, pred)) is None:
             return _MISMATCH

@@ -31,6 +31,10 @@ _SET_FILTER, _GET_ACTION = 1, 2
 _ALL_THREADS, _ALLOW_SPECULATION = 1, 4
 
 _CLONE_THREAD = 0x10000
+# Mount, control group, UTS, IPC, user, process and network namespaces.
+_CLONE_NAMESPACES = 0x7E02_0000
+# prctl's command for the signal that a process gets when its parent ends.
+_SET_PARENT_DEATH_SIGNAL = 1
 _CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _WORD = 0xFFFF_FFFF
 # Commands of fcntl: duplicates, flags and locks of descriptors; which process gets which signal about input.
@@ -107,11 +111,15 @@ def all_but(machine: str, process: int, writes: bool, network: bool, programs: b
     if not programs:
         rules.always(system_calls.STARTING, NOT_PERMITTED)
         rules.when("clone", [_If(_low(0), [_CLONE_THREAD], _CLONE_THREAD)], ALLOW, NOT_PERMITTED)
-        # Its flags are in memory, which a filter cannot read; the C library falls back on clone.
-        rules.when("clone3", [], NO_SUCH_CALL)
         rules.when("fcntl", [_If(_low(1), _OWNER_COMMANDS)], NOT_PERMITTED, ALLOW)
         for name in ("kill", "tgkill"):
             rules.when(name, [_If(_low(0), [process])], ALLOW, NOT_PERMITTED)
+    else:
+        rules.when("clone", [_If(_low(0), [0], _CLONE_NAMESPACES)], ALLOW, NOT_PERMITTED)
+    # Its flags are in memory, which a filter cannot read; the C library falls back on clone.
+    rules.when("clone3", [], NO_SUCH_CALL)
+    # It would outlive a server that is killed.
+    rules.when("prctl", [_If(_low(0), [_SET_PARENT_DEATH_SIGNAL])], NOT_PERMITTED, ALLOW)
     rules.when("prlimit64", [_If(_low(0), [0, process])], ALLOW, NOT_PERMITTED)
     return rules.program(ALLOW)
 

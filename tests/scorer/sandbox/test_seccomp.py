@@ -110,5 +110,11 @@ def test_the_filters_decide_by_architecture_number_and_arguments(machine: str) -
     everything = verdicts(seccomp.all_but(machine, 77, writes=True, network=True, programs=True))
     assert all(everything(name) == seccomp.ALLOW for table in refused[:3] for name in groups[table])
     assert {everything(name) for name in groups["NEVER"]} == {seccomp.NOT_PERMITTED}
-    assert everything("clone", parent) == everything("clone3") == everything("kill", 78) == seccomp.ALLOW
-    assert everything("prlimit64", 78) == seccomp.NOT_PERMITTED
+    assert everything("clone", parent) == everything("kill", 78) == seccomp.ALLOW
+    assert everything("clone3") == seccomp.NO_SUCH_CALL
+    user_namespace, set_parent_death_signal, set_name = 0x10000000, 1, 15
+    refusals = everything("clone", user_namespace | parent), everything("prlimit64", 78)
+    for of_task in (none, everything):
+        refusals += of_task("setpgid"), of_task("setsid"), of_task("prctl", set_parent_death_signal)
+        assert of_task("prctl", set_name) == seccomp.ALLOW
+    assert {*refusals} == {seccomp.NOT_PERMITTED}

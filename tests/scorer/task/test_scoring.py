@@ -12,7 +12,7 @@ import pytest
 from rl.scorer.config import TaskSettings
 from rl.scorer.outcomes import Score
 from rl.scorer.task.scoring import TaskQuestion, TaskScorer
-from tests.scorer.conftest import running
+from tests.scorer.conftest import confined, running
 
 Judge = Callable[..., list[Score]]
 
@@ -122,6 +122,29 @@ def test_a_surviving_child_that_holds_the_socket_keeps_no_slot(judge: Judge, hol
             if holds == "daemon" and "os.setsid() if True" in " ".join(process.info["cmdline"] or []):
                 process.kill()
     assert [score.outcome for score in scores] == ["pred_timeout", "match"]
+
+
+LEAVING = """
+import ctypes, os
+
+def score(response, ground_truth):
+    if response == "next":
+        return 1.0
+    try:
+        ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
+        os.setpgid(0, os.getppid())
+    except PermissionError:
+        pass
+    while True:
+        pass
+"""
+
+
+@pytest.mark.parametrize("sandbox", [pytest.param("required", marks=confined), "off"])
+def test_a_function_that_leaves_its_process_group_ends_at_its_limit(judge: Judge, sandbox: str) -> None:
+    """Its worker ran on, and never freed its slot."""
+    scores = judge(LEAVING, ["leave", "leave again", "next"], prediction_seconds=0.3, sandbox=sandbox)
+    assert [score.outcome for score in scores] == ["pred_timeout", "pred_timeout", "match"]
 
 
 def test_a_child_ends_with_its_worker(judge: Judge) -> None:

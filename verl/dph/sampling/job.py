@@ -112,7 +112,7 @@ def prepare(
         rows=len(prompts),
         overlong_ids=list(prompts.overlong),
         chat_template=chat_template(config),
-        engine=f"{rollout.name} {_dtype(rollout.dtype)}",
+        engine=" ".join([rollout.name, _dtype(rollout.dtype), *_quantization(rollout)]),
     )
     return SamplingJob(
         prompts=prompts,
@@ -125,6 +125,12 @@ def prepare(
         max_in_flight=max_in_flight or 2 * rollout.max_num_seqs * replica_count(config),
         responses=responses,
     )
+
+
+def _quantization(rollout: DictConfig) -> list[str]:
+    """vLLM's quantization of the weights, if it has one: these are other models."""
+    named = (rollout.get("quantization"), rollout.get("quantization_config_file"))
+    return [str(value) for value in named if value is not None]
 
 
 def _dtype(name: str) -> str:
@@ -141,6 +147,14 @@ def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[
     Raises:
         UserError: see prepare.
     """
+    tokenizer, builder = tokenizer_and_builder(config)
+    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
+    _report_overlong(prompts, config.data)
+    return tokenizer, prompts
+
+
+def tokenizer_and_builder(config: DictConfig) -> tuple[PreTrainedTokenizerBase, Any]:
+    """The model's tokenizer, and verl's builder of a prompt's tokens."""
     model = config.actor_rollout_ref.model
     tokenizer = tokenizer_of(model)
     if model.custom_chat_template is not None:
@@ -148,12 +162,10 @@ def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[
     model_type = AutoConfig.from_pretrained(
         copy_to_local(model.path), trust_remote_code=model.trust_remote_code
     ).model_type
-    builder = create_continuous_token_builder(
-        tokenizer, hf_model_type=model_type, chat_template_kwargs=_template_settings(config)
+    settings = _template_settings(config)
+    return tokenizer, create_continuous_token_builder(
+        tokenizer, hf_model_type=model_type, chat_template_kwargs=settings
     )
-    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
-    _report_overlong(prompts, config.data)
-    return tokenizer, prompts
 
 
 def chat_template(config: DictConfig) -> str:
