@@ -242,6 +242,10 @@ def scorer_process(shop_databases, tmp_path):
     server.stop()
 
 
+# Of made-up samples, before the data files of their questions are written.
+UNKNOWN = {"test.parquet": "hash"}
+
+
 def write_samples(
     path: Path, correct: np.ndarray, pred, *, model: str = "model", seed: int = 0, data_source: str = "sql", **metadata
 ) -> None:
@@ -258,9 +262,7 @@ def write_samples(
     path.unlink(missing_ok=True)
     prompts, n = correct.shape
     settings = {"temperature": 1.0, "top_p": 0.95, "top_k": -1, "max_response_length": 64} | metadata
-    described = SampleMetadata(
-        model, model, "hash", n=n, seed=seed, data_files={"test.parquet": "hash"}, rows=prompts, **settings
-    )
+    described = SampleMetadata(model, model, "hash", n=n, seed=seed, data_files=UNKNOWN, rows=prompts, **settings)
     with SampleWriter(path, described) as writer:
         for (prompt, sample), right in np.ndenumerate(correct):
             answer, outcome = pred(prompt, sample), "match" if right else "mismatch"
@@ -324,6 +326,14 @@ class MadeUpReport:
             self.content["questions"][split] = f"{split}.parquet"
 
     def write(self) -> Path:
+        from rl.common.fingerprint import file_sha256
+
+        for s, split in enumerate(self.splits):
+            data = self.folder / f"{split}.parquet"
+            for path in self.folder.glob(f"*.{s}.*meta.json") if data.exists() else ():
+                described = json.loads(path.read_text())
+                if described["data_files"] == UNKNOWN:
+                    path.write_text(json.dumps(described | {"data_files": {str(data): file_sha256(data)}}))
         path = self.folder / "spec.json"
         path.write_text(json.dumps(self.content))
         return path

@@ -2,9 +2,9 @@
 
     python check_pretrained.py REPORT.json [--device cuda_hf] [--steps 200] [--methods grpo,dph_js] [--out FOLDER]
 
-It runs `dph demo --model smollm2`, by default with GRPO and DPH-JS: samples, split, store, training, evaluation. If it is
-stopped, the same command continues. It writes the report in either case, with the steps so far. It fails if a step is
-missing or not finite, or if rollout and actor are not the same policy. --small has sizes for a CPU.
+It runs `dph demo --model smollm2`, by default with GRPO and DPH-JS: samples, split, store, training, evaluation. If it
+is stopped, the same command continues. It writes the report in either case, with the steps so far. It fails if a step
+is missing or not finite, or if rollout and actor are not the same policy. --small has sizes for a CPU.
 """
 
 import argparse

@@ -4,7 +4,7 @@ A prompt with at least `threshold` correct samples of n is near-perfect (docs/ex
 the number of correct samples in a column BASE_CORRECT; it is 0 for prompts that the initial policy did not solve.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,8 +143,14 @@ def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], Co
     correct: Counter[int] = Counter()
     drawn: Counter[int] = Counter()
     gold_failures: Counter[int] = Counter()
+    seen: defaultdict[int, set[int]] = defaultdict(set)
     for path in samples:
         for record in read_samples(path):
+            if record.sample in seen[record.id]:
+                raise UserError(
+                    f"{path}: sample {record.sample} of id {record.id} is given twice: give each file once."
+                )
+            seen[record.id].add(record.sample)
             correct[record.id] += record.acc
             drawn[record.id] += 1
             gold_failures[record.id] += record.outcome in GOLD_FAILURES

@@ -46,6 +46,9 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         correct, wrong = Path(launch.train_correct), Path(launch.train_wrong)
         if options.out:
             correct, wrong = options.out / CORRECT_NAME, options.out / WRONG_NAME
+        for part in (correct, wrong):
+            if part.exists() and part.samefile(data):
+                raise UserError(f"The split would replace {data}, which it reads: give another folder with --out.")
         parts = split(data, samples, threshold=threshold, n=n, keep_zero=keep_zero)
         write_split(parts, correct, wrong)
         sys.stdout.write(summary(parts, threshold, n, launch.paper))

@@ -112,7 +112,11 @@ def _seeds(methods: dict[str, list[Path]]) -> list[int]:
         UserError: two methods have other seeds, or the same ones in another order; a method has one twice, or its runs
             differ in more than their seeds.
     """
-    manifests = {method: {run: newest_manifest(run) or {} for run in runs} for method, runs in methods.items()}
+    from rl.evaluation.compared_runs import run_of_folder
+
+    manifests = {
+        method: {run: newest_manifest(run_of_folder(run)) or {} for run in runs} for method, runs in methods.items()
+    }
     for method, of_runs in manifests.items():
         _require_one_method(method, of_runs)
     found = {

@@ -1,6 +1,7 @@
 """The specification of a report of several runs, from their evaluations."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from rl.common.errors import UserError
 from rl.common.shortest_names import shortest_names
 from rl.data.sample_file import read_metadata
 from rl.data.training_run import LOGS, step_of
-from rl.evaluation.analysis.questions import groups_of
+from rl.evaluation.analysis.questions import are_those_sampled, groups_of
 from rl.evaluation.run_folder import RunFolder, read_run
 from rl.evaluation.spec import (
     BASE,
@@ -86,20 +87,31 @@ def comparison_spec(named: Mapping[str, Path]) -> ReportSpec:
             if is_run:
                 name, method = candidate.method, method.model_copy(update=candidate.described())
             if name in methods:
-                name = f"{name}_{candidate.name}"
-            if method.label in {other.label for other in methods.values()}:
-                method = method.model_copy(update={"label": f"{method.label} ({candidate.name})"})
+                name = _free(f"{name}_{candidate.name}", methods, "_{}")
+            labels = {other.label for other in methods.values()}
+            if method.label in labels:
+                label = _free(f"{method.label} ({candidate.name})", labels, " {}")
+                method = method.model_copy(update={"label": label})
             methods[name] = method
     left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
     asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items() if split in splits}
+    found = {split: files for split, files in asked.items() if _are_there(first, split, files)}
+    caveats = []
+    if left_out:
+        caveats.append(f"Left out, because not all runs were evaluated on it: {', '.join(left_out)}.")
+    if unknown := [split for split in asked if split not in found]:
+        caveats.append(
+            f"Without questions and groups, because the data files are gone or changed: {', '.join(unknown)}."
+        )
     content = {
         "methods": {name: _on(splits, method) for name, method in methods.items()},
-        **_questions(asked, [key for spec in specs for key in spec.groups]),
+        "questions": found,
+        "groups": groups_of([file for of in found.values() for file in of], _keys(specs)),
         "commands": list(dict.fromkeys(command for spec in specs for command in spec.commands)),
         "styles": first.styles,
         "styles_by": first.styles_by,
         "solved_in": first.solved_in,
-        "caveats": [f"Left out, because not all runs were evaluated on it: {', '.join(left_out)}."] if left_out else [],
+        "caveats": caveats,
     }
     about = {
         "title": "Training runs compared",
@@ -109,6 +121,12 @@ def comparison_spec(named: Mapping[str, Path]) -> ReportSpec:
     return specification(about | content, Path.cwd())
 
 
+def _free(name: str, taken: Container[str], numbered: str) -> str:
+    """The name, with a number if it is taken."""
+    numbers = (name + numbered.format(number) for number in itertools.count(2))
+    return next(free for free in itertools.chain([name], numbers) if free not in taken)
+
+
 def distinct(folders: Sequence[Path]) -> list[Path]:
     """The folders' absolute paths.
 
@@ -116,12 +134,13 @@ def distinct(folders: Sequence[Path]) -> list[Path]:
         UserError: a run is named twice.
     """
     resolved = [folder.expanduser().resolve() for folder in folders]
-    if len({*map(_run_of, resolved)}) < len(resolved):
+    if len({*map(run_of_folder, resolved)}) < len(resolved):
         raise UserError(f"{folders[0]} and others: a run is named twice; name it once.")
     return resolved
 
 
-def _run_of(folder: Path) -> Path:
+def run_of_folder(folder: Path) -> Path:
+    """The run whose evaluation the folder is; another folder as it is."""
     return folder.parent if folder.name == EVALUATION else folder
 
 
@@ -132,7 +151,7 @@ def names_of(folders: Sequence[Path]) -> dict[str, Path]:
         UserError: a run is named twice.
     """
     resolved = distinct(folders)
-    return dict(zip(shortest_names([*map(_run_of, resolved)]), resolved, strict=True))
+    return dict(zip(shortest_names([*map(run_of_folder, resolved)]), resolved, strict=True))
 
 
 def _candidate(name: str, folder: Path) -> Candidate:
@@ -198,8 +217,12 @@ def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec
             )
 
 
-def _questions(asked: dict[str, list[Path]], groups: Iterable[str]) -> dict[str, Any]:
-    """The data files of each split's questions, if they still exist, and the keys that group the questions."""
-    found = {split: files for split, files in asked.items() if all(file.is_file() for file in files)}
-    keys = list(dict.fromkeys(groups))
-    return {"questions": found, "groups": groups_of([file for files in found.values() for file in files], keys)}
+def _are_there(spec: ReportSpec, split: str, files: Sequence[Path]) -> bool:
+    """Whether a split's data files exist, and are those that the base's samples were drawn from."""
+    sampled = read_metadata(spec.methods[BASE].splits[split].samples).data_files
+    return all(file.is_file() for file in files) and are_those_sampled(files, sampled)
+
+
+def _keys(specs: Sequence[ReportSpec]) -> list[str]:
+    """The keys that group the questions."""
+    return list(dict.fromkeys(key for spec in specs for key in spec.groups))

@@ -25,6 +25,7 @@ from rl.data.questions import scorer_question
 
 ID_BLOCK = 10_000_000
 FORMAT = "dph-prompts/1"
+HALF_A_PAIR = "its text has half a surrogate pair, which UTF-8 cannot hold"
 _ROW_GROUP = 512
 _MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 
@@ -121,7 +122,7 @@ class RowWriter:
         except UserError as error:
             raise BadRecord(str(error)) from error
         except UnicodeEncodeError as error:  # JSON may escape one half of a surrogate pair
-            raise BadRecord("its text has half a surrogate pair, which UTF-8 cannot hold") from error
+            raise BadRecord(HALF_A_PAIR) from error
         self._ids.add(row["id"])
         self._pending.append(row)
         self.rows += 1

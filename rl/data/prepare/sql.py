@@ -19,7 +19,7 @@ from rl.data.benchmarks import SqlDataset
 from rl.data.prepare.commands import DB_ID
 from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.published import Input, Record, read_json_list, read_records
-from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
+from rl.data.prepare.row_writer import HALF_A_PAIR, SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.prepare.spider2 import read_tasks
 from rl.data.tokenizer import Budget
@@ -316,7 +316,10 @@ def _make_row(
         raise BadRecord("its question_id is not a whole number")
     id = row_id(benchmark.name, options.split, record.number)
     question, evidence = values[benchmark.question].strip(), evidence.strip()
-    fitted = fit_sql_prompt(databases.schema(db_id), question, evidence, budget.fits, benchmark.engine)
+    try:
+        fitted = fit_sql_prompt(databases.schema(db_id), question, evidence, budget.fits, benchmark.engine)
+    except UnicodeEncodeError as error:
+        raise BadRecord(HALF_A_PAIR) from error
     if fitted is None:
         raise BadRecord("its prompt is above --max-prompt-tokens even without example values")
     content, tables_without_examples = fitted

@@ -7,7 +7,7 @@ import numpy as np
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
 from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group
-from rl.evaluation.analysis.questions import Questions, read_questions
+from rl.evaluation.analysis.questions import Questions, are_those_sampled, read_questions
 from rl.evaluation.analysis.samples import (
     JudgedSamples,
     SampleSet,
@@ -60,7 +60,7 @@ def compare(spec: ReportSpec) -> Comparison:
             greedy[name, split] = _read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
-    questions = _read_questions(spec, {split: samples[BASE][split].ids for split in spec.splits})
+    questions = _read_questions(spec, samples[BASE])
     for split in spec.splits:
         groups = questions[split].few_valued() if split in questions else {}
         # All methods vote in the same way.
@@ -92,8 +92,15 @@ def _with_styles_by(spec: ReportSpec) -> ReportSpec:
     return spec.model_copy(update={"styles_by": BY_PREFIX if announced else BY_STRUCTURE})
 
 
-def _read_questions(spec: ReportSpec, ids: dict[str, np.ndarray]) -> dict[str, Questions]:
-    found = {split: read_questions(files, ids[split], spec.groups) for split, files in spec.questions.items()}
+def _read_questions(spec: ReportSpec, samples: dict[str, SampleSet]) -> dict[str, Questions]:
+    found = {}
+    for split, files in spec.questions.items():
+        found[split] = read_questions(files, samples[split].ids, spec.groups)
+        if not are_those_sampled(files, samples[split].metadata.data_files):
+            raise UserError(
+                f"{', '.join(map(str, files))} changed since {samples[split].path} was drawn, so answers and groups "
+                f"may not be those of the verdicts: evaluate again, or take {split} out of the report's questions."
+            )
     for key in spec.groups:
         if not any(key in questions.groups for questions in found.values()):
             raise UserError(f"The report's groups have {key}, which no question has in its extra_info: correct it.")

@@ -132,7 +132,8 @@ def compare_seeds(
     bases = [name for name in values if name not in methods]
     found = _over_seeds({name: values[name] for name in methods})
     return SeedComparison(
-        _over_seeds({name: values[name] for name in bases}),
+        # Each alone: the first has no keep rate, which the second is the measure of.
+        {name: _over_seeds({name: values[name]})[name] for name in bases},
         found,
         list(columns),
         compare_methods(found, baselines, columns),

@@ -5,7 +5,7 @@ four values in a split, report.json has results for each value. The value true i
 are "plain".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rl.common.errors import UserError
+from rl.common.fingerprint import file_sha256
 from rl.common.parquet_file import open_parquet
 from rl.data.prepare.prompt_template import question_of
 
@@ -62,12 +63,17 @@ def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]
             f"{missing[0]}: {_HINT}."
         )
     wanted = [rows[int(id)] for id in ids]
-    infos = [row.get("extra_info") or {} for row in wanted]
+    infos = [_info(row) for row in wanted]
     return Questions(
         texts=[_text(row["prompt"]) for row in wanted],
         references=[_reference(row["reward_model"]) for row in wanted],
         groups={key: [_value(key, info.get(key)) for info in infos] for key in _occurring(infos, groups)},
     )
+
+
+def are_those_sampled(files: Sequence[Path], sampled: Mapping[str, str]) -> bool:
+    """Whether the files are those that samples were drawn from: {path: SHA-256} of their metadata, empty if unknown."""
+    return not sampled or {file_sha256(file) for file in files} <= {*sampled.values()}
 
 
 def groups_of(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
@@ -76,10 +82,16 @@ def groups_of(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
     Raises:
         UserError: a file cannot be read.
     """
-    return _occurring([row.get("extra_info") or {} for file in files for row in _rows(file, ())], keys)
+    return _occurring([_info(row) for file in files for row in _rows(file, ())], keys)
 
 
-def _occurring(infos: list[dict[str, Any]], keys: Sequence[str]) -> list[str]:
+def _info(row: dict[str, Any]) -> Mapping[str, Any]:
+    """A row's extra_info; empty if it is none, or a text, in which no key can be looked up."""
+    info = row.get("extra_info")
+    return info if isinstance(info, Mapping) else {}
+
+
+def _occurring(infos: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[str]:
     return [key for key in keys if any(info.get(key) is not None for info in infos)]
 
 

@@ -25,6 +25,7 @@ from rl.evaluation.analysis.over_seeds import (
 )
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.headline import leading_methods
+from rl.evaluation.report.pareto_figure import FILES as PICTURES
 from rl.evaluation.report.pareto_figure import pareto_files
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
@@ -151,8 +152,11 @@ def _write_comparison(
         f"{name}.json": json.dumps(content, indent=1, allow_nan=False) + "\n",
         f"{name}.md": seeds_page(found, labels, seeds, about["splits"][0], sentences),
     }
-    for file, text in (files | pareto_files(pareto, about["leading"])).items():
+    files |= pareto_files(pareto, about["leading"])
+    for file, text in files.items():
         atomic_write.write_text(out / file, text)
+    for picture in PICTURES.keys() - files.keys():  # of an earlier comparison with more methods
+        (out / picture).unlink(missing_ok=True)
     return out / f"{name}.md"
 
 

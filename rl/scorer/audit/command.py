@@ -135,11 +135,12 @@ async def _contradicted(checker: Checker, problems: list[Problem], findings: Fin
     }
     outcomes = await checker.differing(sorted(pairs))
     found: dict[Problem, str] = {}
-    for first, *others in asked.values():
-        for other in others:
-            if (first.query, other.query.gold_sql) in outcomes:
-                found[other] = f"the gold of id {first.id}, with the same prompt, returns something else"
-                found.setdefault(first, f"the gold of id {other.id}, with the same prompt, returns something else")
+    for same in asked.values():
+        unlike = [problem for problem in same if (same[0].query, problem.query.gold_sql) in outcomes]
+        # Those that agree with the first differ from these too.
+        for problem in same if unlike else []:
+            other = same[0] if problem in unlike else unlike[0]
+            found[problem] = f"the gold of id {other.id}, with the same prompt, returns something else"
     return found
 
 

@@ -84,6 +84,8 @@ def write_table(found: list[Entry], path: Path) -> None:
 def write_without(found: list[Entry], drop_for: Collection[str], source: Path, path: Path) -> str:
     """Write the rows of `source` that have no entry with these outcomes. Returns a sentence about the dropped rows."""
     parquet = import_parquet()
+    import pyarrow as pa
+
     dropped_for = {entry.problem.position: entry.outcome for entry in reversed(found) if entry.outcome in drop_for}
     dropped = dropped_for.keys()
     content = parquet.ParquetFile(source)
@@ -92,7 +94,9 @@ def write_without(found: list[Entry], drop_for: Collection[str], source: Path, p
         raise UserError(f"--drop {path} would have no rows: all {count} of {source} failed; correct them first.")
     with replacing(path) as temporary, parquet.ParquetWriter(temporary, content.schema_arrow) as writer:
         for batch in content.iter_batches():
-            writer.write_batch(batch.take([i for i in range(len(batch)) if start + i not in dropped]))
+            writer.write_batch(
+                batch.filter(pa.array([start + i not in dropped for i in range(len(batch))], pa.bool_()))
+            )
             start += len(batch)
     reasons = Counter(outcome for _, outcome in sorted(dropped_for.items()))
     why = "".join(f"{', ' if i else ': '}{name} {number}" for i, (name, number) in enumerate(reasons.most_common()))

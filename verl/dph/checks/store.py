@@ -80,8 +80,8 @@ def _check_texts(store: Store, path: str, config: DictConfig) -> None:
     for row in rows_with(stored, files):
         if list(Prompt(row, builder).token_ids) != stored[row.id]:
             raise UserError(
-                f"D_pef store {path} has another prompt with id {row.id} than {row.origin}: if the prompts were prepared "
-                "again, sample and split them again, and write the store again (delete it first)."
+                f"D_pef store {path} has another prompt with id {row.id} than {row.origin}: if the prompts were "
+                "prepared again, sample and split them again, and write the store again (delete it first)."
             )
 
 

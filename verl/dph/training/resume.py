@@ -72,8 +72,8 @@ def checkpoint_of(config: DictConfig) -> Path | None:
         there = [step for step in saved if (checkpoint_folder(run, step) / "actor").is_dir()]
         if there:
             raise UserError(
-                f"{run} has checkpoints and no file {NEWEST}: write {there[-1]} into it to continue there, or give this "
-                "run another name."
+                f"{run} has checkpoints and no file {NEWEST}: write {there[-1]} into it to continue there, or give "
+                "this run another name."
             )
     elif not (folder / "actor").is_dir():
         raise UserError(
