@@ -44,8 +44,20 @@ class Prompt:
 
     @cached_property
     def token_ids(self) -> array:
-        """The token ids that verl's single-turn agent loop sends to the rollout server."""
-        return array("i", self.builder.build_initial_tokens(self.row.messages))
+        """The token ids that verl's single-turn agent loop sends to the rollout server.
+
+        Raises:
+            UserError: the chat template rejects the messages.
+        """
+        from jinja2 import TemplateError
+
+        try:
+            return array("i", self.builder.build_initial_tokens(self.row.messages))
+        except TemplateError as error:
+            raise UserError(
+                f"{self.row.origin}: the model's chat template rejects the prompt ({error}): write its messages as the "
+                "template wants them, such as the system prompt at the head of the user's message."
+            ) from error
 
 
 class PromptFiles:

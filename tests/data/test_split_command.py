@@ -153,6 +153,8 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
     changed = write_parquet(tmp_path / "changed.parquet", *(math_row(id, data_source="aime24") for id in CORRECT))
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(data.read_bytes()[:4] + bytes(200) + data.read_bytes()[204:])
+    wrong = write_parquet(tmp_path / "train_wrong.parquet", *map(math_row, CORRECT))
+    of_wrong, half = samples("w", of=wrong), samples("half", {id: accs[:2] for id, accs in CORRECT.items()})
     without_30 = {id: accs for id, accs in CORRECT.items() if id != 30}
     for arguments, sentence in [
         ([samples("few", {**CORRECT, 20: [1, 1]})], "id 20 has 2 samples, not 4: re-run the sampler"),
@@ -170,6 +172,8 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
         ([samples("l", of=lists), "--data", lists], "ids of the type list<"),
         ([samples("d", of=damaged), "--data", damaged], "cannot be read as parquet"),
         ([good, "--out", data], "cannot be written"),
+        ([of_wrong, "--data", wrong, "--out", wrong.parent], "train_wrong.parquet, which it reads: give another"),
+        ([half, half], "sample 0 of id 10 is given twice: give each file once"),
     ]:
         options = ["--data", data, "--out", tmp_path / "out", "--n", N, "--threshold", 3]
         assert sentence in run_program(PROGRAM, *options, "--samples", *arguments), arguments

@@ -4,8 +4,10 @@ tests/loggers has it on real runs.
 """
 
 import json
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from rl import cli
@@ -67,6 +69,15 @@ def test_evaluations_become_one_report(evaluated, tmp_path, capsys):
     spec = json.loads((out / "spec.json").read_text())
     assert spec["questions"] == {"in_domain": ["../js/evaluation/in_domain.parquet"]}
     assert ">js<" in (out / "pareto.svg").read_text()
+    # Questions that were prepared again are left out.
+    data = folders[0] / "evaluation" / "in_domain.parquet"
+    before = data.read_bytes()
+    pq.write_table(pq.read_table(data).slice(0), data, compression="none")
+    assert compare(capsys, *folders, out=tmp_path / "changed")[0] == 0
+    assert json.loads((tmp_path / "changed" / "spec.json").read_text())["questions"] == {}
+    sentence = "Without questions and groups, because the data files are gone or changed: in_domain."
+    assert sentence in (tmp_path / "changed" / "report.html").read_text()
+    data.write_bytes(before)
     page = (out / "report.html").read_text()
     assert "0 of in_domain?" in page and "dph train js" in page and "dph train grpo" in page
     assert "Left out, because not all runs were evaluated on it: out_of_domain." in page and "Mean reward" in page
@@ -88,6 +99,19 @@ def test_runs_whose_names_in_the_report_would_be_equal(evaluated, tmp_path, caps
     evaluated("grpo", ("in_domain",), 1.0).rename(tmp_path / "mine")
     of_runs = [evaluated(name, ("in_domain",), 1.0) for name in ("js", "dph_js")]
     with_evaluation = [tmp_path / "mine" / "evaluation", evaluated("grpo", ("in_domain",), 2.0)]
+    # The name that the second one's dph_js would get, and its label, are there too.
+    evaluation = json.loads((of_runs[1] / "evaluation" / "spec.json").read_text())
+    methods = evaluation["methods"]
+    methods |= {"dph_js_more": methods["dph_js"] | {"label": "DPH-JS (more)"}, "base_again": methods["base_again"]}
+    (of_runs[1] / "evaluation" / "spec.json").write_text(json.dumps(evaluation))
+    shutil.copytree(of_runs[1] / "evaluation", tmp_path / "more")
+    assert compare(capsys, of_runs[1] / "evaluation", tmp_path / "more", out=tmp_path / "made_up")[0] == 0
+    labels = json.loads((tmp_path / "made_up" / "report.json").read_text())["_labels"]
+    assert [labels[f"dph_js{end}"] for end in ("", "_more", "_more_2")] == [
+        "DPH-JS",
+        "DPH-JS (more)",
+        "DPH-JS (more) 2",
+    ]
     # Another name, and the same label.
     labelled = evaluated("dapo", ("in_domain",), 2.0) / "evaluation" / "spec.json"
     labelled.write_text(labelled.read_text().replace('"dapo": {', '"dapo": {"label": "GRPO", '))
@@ -136,6 +160,9 @@ def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, ca
     # The second draw of the base is the same in both seeds' reports, and methods can be named as baselines.
     assert cli.main(["compare", "--seeds", *words, "--baselines", "js", "--out", "out"]) == 0
     assert list(json.loads(Path("out/seeds.json").read_text())["differences"]) == ["grpo - dph_js"]
+    # One method has no trade-off to show: the picture of the two goes.
+    assert cli.main(["compare", "--seeds", "js=js_1,js_2", "--out", "out"]) == 0
+    assert not [*Path("out").glob("pareto*.svg")]
     # Runs whose checkpoints say their seeds are paired by them.
     for name, seed in (("grpo_1", 7), ("grpo_2", 8), ("js_1", 7), ("js_2", 8)):
         trained_with(seed, Path(name))
@@ -165,9 +192,11 @@ def test_runs_whose_seeds_do_not_pair_are_rejected(seeds, sentence, tmp_path, ca
     monkeypatch.chdir(tmp_path)
     for seed, name in zip(seeds, "abcd", strict=True):
         trained_with(seed, Path(name))
-    with pytest.raises(SystemExit) as end:
-        cli.main(["compare", "--seeds", "grpo=a,b", "js=c,d", "--out", "out"])
-    assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
+    # A run can be named by the folder of its evaluation.
+    for grpo in ("a,b", "a/evaluation,b/evaluation"):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["compare", "--seeds", f"grpo={grpo}", "js=c,d", "--out", "out"])
+        assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
 
 
 def test_runs_of_a_method_differ_in_their_seeds_alone(tmp_path, capsys, monkeypatch):

@@ -3,10 +3,13 @@
 import json
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from rl.common.errors import UserError
 from rl.evaluation.analysis.comparison import compare
+from rl.evaluation.analysis.questions import groups_of, read_questions
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
 
@@ -26,6 +29,15 @@ def test_questions_must_be_those_of_the_samples(math_run):
     math_run.ask()
     with pytest.raises(UserError, match="math.parquet lacks 3 of the 8 sampled questions, the first with id 105"):
         compare(read_spec(math_run.write()))
+
+
+def test_an_extra_info_that_is_a_text_has_no_groups(tmp_path):
+    path = tmp_path / "own.parquet"
+    question = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": "1"}}
+    pd.DataFrame([{"id": 1, "extra_info": '{"difficulty": "simple"}'} | question]).to_parquet(path)
+    assert (
+        groups_of([path], ["difficulty"]) == [] and read_questions([path], np.array([1]), ["difficulty"]).groups == {}
+    )
 
 
 def test_styles_are_read_from_the_structure_if_no_comment_says_them(made_up_report, tmp_path):

@@ -77,6 +77,16 @@ def test_means_and_intervals_over_seeds(written):
         assert (folder / f"seed_{seed}" / "report.html").exists()
 
 
+def test_the_second_draw_keeps_what_the_first_cannot_have():
+    """The first draw is what keep rates are relative to, and the second's rate says how much of them is chance."""
+    values = {name: [{"Pass@1": 0.5, "keep rate": 0.8}] * 2 for name in ("base_again", "grpo")}
+    found = compare_seeds(values | {"base": [{"Pass@1": 0.5}] * 2}, ["grpo"], [], ["Pass@1", "keep rate"])
+    assert {name: [*columns] for name, columns in found.bases.items()} == {
+        "base": ["Pass@1"],
+        "base_again": ["Pass@1", "keep rate"],
+    }
+
+
 def test_solved_in_any_number_of_samples_has_a_column(written, tmp_path):
     folder, *_ = written
     methods = {name: {"splits": sample_files(name)} for name in ("base", "base_again")}

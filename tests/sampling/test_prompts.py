@@ -11,6 +11,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.utils import hf_tokenizer
 from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
@@ -141,6 +142,20 @@ def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(
     write_parquet(tmp_path / "train.parquet", make_row(1), make_row(3))
     with pytest.raises(UserError, match="train.parquet changed during sampling"):
         list(prompts)
+
+
+def test_a_prompt_that_the_chat_template_rejects_is_named(tmp_path, model_folder, make_row, write_parquet):
+    """Some models' templates take no system prompt."""
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    refusal = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    tokenizer.chat_template = refusal + CHAT_TEMPLATE
+    builder = create_continuous_token_builder(tokenizer, hf_model_type="llama", chat_template_kwargs={})
+    prompt = [{"role": role, "content": "names"} for role in ("system", "user")]
+    data = write_parquet(tmp_path / "train.parquet", make_row(1), make_row(2, prompt=prompt))
+    with pytest.raises(
+        UserError, match=r"train.parquet row 1: .* template rejects the prompt \(no system role\): write"
+    ):
+        PromptFiles([data], builder, 5)
 
 
 def test_prompts_stay_on_disk(tmp_path, builder, make_row):

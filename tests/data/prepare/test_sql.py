@@ -158,7 +158,7 @@ def test_budget_drops_values_then_records(prepare_bird, bird):
     }
 
 
-def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
+def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path, bird):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -175,6 +175,10 @@ def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 0, 0]
     _, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1] - 1)
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 1, 0]
+    change(bird / "dev.json", lambda records: records[0].update(question="a smile \ud83d"))
+    finished, output = prepare_bird("--tokenizer", tmp_path / "model")
+    assert finished.exit_code == 0 and len(pq.read_table(output)) == 2
+    assert [bad["reason"][:35] for bad in read_bad(output)] == ["its text has half a surrogate pair,"]
 
 
 def test_databases_are_not_written_to(prepare_bird, bird):

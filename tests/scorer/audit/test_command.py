@@ -14,7 +14,10 @@ import pytest
 import yaml
 from pyarrow import parquet
 
+from rl.scorer.audit.check import Query
 from rl.scorer.audit.options import main
+from rl.scorer.audit.problems import Problem
+from rl.scorer.audit.report import Entry, write_without
 from rl.scorer.audit.variants import with_tie_breaks
 from tests.scorer.conftest import RUNAWAY, SHOP, make_database, wait_until_gone
 
@@ -228,6 +231,16 @@ DOUBTS = [
     ("SELECT CURRENT_TIMESTAMP", "bird", ["clock"]),
     ("SELECT strftime('%Y', 'now') - id FROM things", "bird", []),
 ]
+
+
+def test_a_whole_batch_of_rows_can_be_dropped(tmp_path: Path) -> None:
+    """Arrow reads 65,536 rows at once."""
+    data, kept = tmp_path / "all.parquet", tmp_path / "kept.parquet"
+    parquet.write_table(pyarrow.table({"id": range(65_537)}), data)
+    query = Query("db", "SELECT 1", "bird")
+    found = [Entry(Problem(i, data.name, i, query, None), "empty", 0.0, None) for i in range(65_536)]
+    assert write_without(found, ["empty"], data, kept).startswith("Wrote 1 of 65537 rows")
+    assert parquet.read_table(kept)["id"].to_pylist() == [65_536]
 
 
 def test_doubtful_golds_are_listed_with_what_leaves_them_open(folder: Path, capsys: pytest.CaptureFixture) -> None:
