@@ -147,14 +147,14 @@ def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(
 def test_a_prompt_that_the_chat_template_rejects_is_named(tmp_path, model_folder, make_row, write_parquet):
     """Some models' templates take no system prompt."""
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    refusal = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    # Wherever it stands: verl tries once more, with an empty user message first.
+    is_system = "{% if message['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    refusal = f"{{% for message in messages %}}{is_system}{{% endfor %}}"
     tokenizer.chat_template = refusal + CHAT_TEMPLATE
     builder = create_continuous_token_builder(tokenizer, hf_model_type="llama", chat_template_kwargs={})
     prompt = [{"role": role, "content": "names"} for role in ("system", "user")]
     data = write_parquet(tmp_path / "train.parquet", make_row(1), make_row(2, prompt=prompt))
-    with pytest.raises(
-        UserError, match=r"train.parquet row 1: .* template rejects the prompt \(no system role\): write"
-    ):
+    with pytest.raises(UserError, match=r"train.parquet row 1: .* template rejects the prompt \(no system role\)"):
         PromptFiles([data], builder, 5)
 
 
