@@ -36,10 +36,13 @@ def prompt_tokens(model: Path | str, content: str) -> torch.Tensor:
     return torch.tensor(ids, dtype=torch.int32)
 
 
-def save_store(path: Path, model: Path, responses: Iterable[tuple[int, torch.Tensor, torch.Tensor]]) -> None:
-    """(id, prompt, response) token ids with the model's own log-probs, so that every divergence is 0 at the start."""
+def save_store(path: Path, model: Path, responses: Iterable[tuple[int, str, torch.Tensor]]) -> None:
+    """(id, prompt_row's content, token ids of the response) with the model's own log-probs, so that every divergence
+    is 0 at the start.
+    """
     policy, rows = LlamaForCausalLM.from_pretrained(model, dtype=torch.float32).eval(), []
-    for id, prompt, response in responses:
+    for id, content, response in responses:
+        prompt = prompt_tokens(model, content)
         with torch.no_grad():
             logits = policy(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
         rows.append(Row(id, prompt, response, logits.log_softmax(-1).gather(1, response[:, None])[:, 0]))

@@ -153,7 +153,10 @@ def _drop_names_of_results(tree: exp.Expression) -> None:
 def _order_operands(tree: exp.Expression) -> None:
     """Sort the operands of symmetric operators by their text, inner expressions first; turn > into <."""
     for node in reversed(list(tree.walk())):
-        if isinstance(node, exp.GT | exp.GTE):
+        if isinstance(node, exp.LT | exp.LTE):
+            node.set("this", _operand(node, node.this))
+            node.set("expression", _operand(node, node.expression))
+        elif isinstance(node, exp.GT | exp.GTE):
             mirror = exp.LT if isinstance(node, exp.GT) else exp.LTE
             node.replace(mirror(this=_operand(node, node.expression), expression=_operand(node, node.this)))
         elif isinstance(node, exp.EQ | exp.NEQ | exp.Add | exp.Mul):

@@ -21,7 +21,7 @@ from verl.workers.config import FSDPActorConfig
 from rl.common.errors import UserError
 from tests.checks.conftest import of_mode
 from tests.tiny_run import prompt_row
-from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, dataset_row
+from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, TEMPLATE, dataset_row
 from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.config.program import CONFIG_DIR, run_main
@@ -227,6 +227,9 @@ def test_a_store_of_prompts_that_were_prepared_again_is_rejected(run, source):
     pd.DataFrame([prompt_row(i, f"w{i} w{i}") for i in range(8)]).to_parquet(run.data)
     message = run.rejection({"data.sft_batch_size": 4} | of_mode("forward"))
     assert f"has another prompt with id 0 than {run.data} row 0: if the prompts were prepared again, sample" in message
+    # With a template that writes the date, the tokens say nothing.
+    dated = TEMPLATE + "{{ strftime_now('%Y') }}"
+    run.prepare({"data.sft_batch_size": 4, f"{MODEL}custom_chat_template": dated} | of_mode("forward"))
 
 
 def test_prompts_that_a_store_lost_are_counted(run, caplog):

@@ -143,8 +143,8 @@ def task(tmp_path_factory, word_llama) -> Path:
     save_prompts(folder / "train_correct.parquet", 0, SOLVED)
     save_prompts(folder / "train_wrong.parquet", len(SOLVED), EXPLORED)
     # "right" after the first prompts of SOLVED
-    prompts = [[WORDS.index(word) for word in prompt_of(kind, i)] for i, (kind, _) in enumerate(SOLVED[:STORED])]
-    responses = [(i, torch.tensor(prompt), torch.tensor([RIGHT, END])) for i, prompt in enumerate(prompts)]
+    stored = enumerate(SOLVED[:STORED])
+    responses = [(i, " ".join(prompt_of(kind, i)), torch.tensor([RIGHT, END])) for i, (kind, _) in stored]
     save_store(folder / "pef.pt", folder / "model", responses)
     (folder / "reward.py").write_text(REWARD)
     return folder

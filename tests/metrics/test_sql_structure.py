@@ -36,6 +36,8 @@ from rl.metrics.styles import KNOWN_STYLES
         ("SELECT a + b FROM t WHERE a = 1 OR b = 2", "SELECT b + a FROM t WHERE b = 2 OR a = 1"),
         ("SELECT SUM(a) / COUNT(*) * 100 FROM t", "SELECT 100 * (SUM(a) / COUNT(*)) FROM t"),
         ("SELECT a + b + c FROM t", "SELECT c + b + a FROM t"),
+        ("SELECT a > b > c FROM t", "SELECT (a > b) > c FROM t"),
+        ("SELECT c < b < a FROM t", "SELECT (c < b) < a FROM t"),
     ],
 )
 def test_one_query_written_twice(query, same):

@@ -59,15 +59,18 @@ TIME_LIMIT_S = 280
 
 def make_prompts(path: Path, first: int, count: int) -> None:
     """Prompts of one to six words, so that a batch holds several lengths."""
-    words = {i: [WORDS[(i * 7 + j) % 24] for j in range(1 + i % 6)] for i in range(first, first + count)}
-    pd.DataFrame(prompt_row(i, " ".join(content)) for i, content in words.items()).to_parquet(path)
+    pd.DataFrame(prompt_row(i, content_of(i)) for i in range(first, first + count)).to_parquet(path)
 
 
-def right_answers() -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+def content_of(id: int) -> str:
+    return " ".join(WORDS[(id * 7 + j) % 24] for j in range(1 + id % 6))
+
+
+def right_answers() -> Iterator[tuple[int, str, torch.Tensor]]:
     """After some words of their own."""
     for i in range(STORED):
-        prompt = torch.tensor([3, *(8 + (5 * i + j) % 24 for j in range(1 + i % 4)), 4])
-        yield FIRST_STORED + i, prompt, torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
+        id = FIRST_STORED + i
+        yield id, content_of(id), torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
 
 
 class Task:

@@ -123,26 +123,30 @@ class Training:
         return [json.loads(line) for line in lines]
 
 
+def content_of(id: int) -> str:
+    return f"w{id} w{id + 1}"
+
+
 def save_prompts(path: Path, ids: range) -> None:
-    pd.DataFrame(prompt_row(i, f"w{i} w{i + 1}") for i in ids).to_parquet(path)
+    pd.DataFrame(prompt_row(i, content_of(i)) for i in ids).to_parquet(path)
 
 
 def save_judged_prompts(path: Path, judged: dict[int, float | None], base_correct: int = 0) -> None:
     """Prompts, by id, whose answers are all right (1), all wrong (0), or judged as any other's (None)."""
     rewards = {i: {"style": "rule", "ground_truth": TRUTH | {"judged": value}} for i, value in judged.items()}
     rows = (
-        prompt_row(i, f"w{i} w{i + 1}", reward_model=reward, base_correct=base_correct) for i, reward in rewards.items()
+        prompt_row(i, content_of(i), reward_model=reward, base_correct=base_correct) for i, reward in rewards.items()
     )
     pd.DataFrame(rows).to_parquet(path)
 
 
-def responses_of_5_tokens() -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """Whole ones, to prompts of two."""
+def responses_of_5_tokens() -> Iterator[tuple[int, str, torch.Tensor]]:
+    """Whole ones, to the first prompts of save_prompts."""
     generator = torch.Generator().manual_seed(0)
     for i in range(STORE_ROWS):
-        ids = torch.randint(3, len(WORDS), (7,), generator=generator)
+        ids = torch.randint(3, len(WORDS), (5,), generator=generator)
         ids[-1] = WORDS.index("<eos>")
-        yield i, ids[:2], ids[2:]
+        yield i, content_of(i), ids
 
 
 @pytest.fixture(scope="session")

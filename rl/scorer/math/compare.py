@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from math_verify.parser import extract_latex, parse_expr_cached, parse_latex_cached
-from sympy import And, Basic, Eq, Expr, FiniteSet, Float, Intersection, MatrixBase, Reals, Set, Union
+from sympy import And, Basic, Eq, Expr, FiniteSet, Float, Intersection, MatrixBase, Rational, Reals, Set, Union
 from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
@@ -76,7 +76,7 @@ _ALTERNATIVES = re.compile(
 _MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
 _CONDITION = re.compile(r"(?<=\S)\s*\([^()]*\)$")
 _SMALL, _DIGITS = 1e-4, 1e-6
-# Of what floats of 53 bits differ by after some operations.
+# The share by which floats differ after some operations. Where decimals are rational numbers, these must be equal.
 _ROUNDING = 1e-12
 # The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
@@ -220,7 +220,11 @@ def _are_equal_floats(gold: Parsed, pred: Parsed) -> bool:
     if numbers is None or not any(number.has(Float) for number in numbers):
         return False
     one, other = (number.evalf(20) for number in numbers)
-    return bool(abs(one - other) <= _ROUNDING * max(abs(one), abs(other)))
+    # 0.0/0 is infinite.
+    if not (one.is_finite and other.is_finite and abs(one - other) <= _ROUNDING * max(abs(one), abs(other))):
+        return False
+    exact = [number.xreplace({f: Rational(str(f)) for f in number.atoms(Float)}).doit() for number in numbers]
+    return exact[0] == exact[1] or not all(isinstance(number, Rational) for number in exact)
 
 
 def _differ_though_small(gold: Parsed, pred: Parsed) -> bool:

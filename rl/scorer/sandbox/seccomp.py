@@ -114,12 +114,12 @@ def all_but(machine: str, process: int, writes: bool, network: bool, programs: b
         rules.when("fcntl", [_If(_low(1), _OWNER_COMMANDS)], NOT_PERMITTED, ALLOW)
         for name in ("kill", "tgkill"):
             rules.when(name, [_If(_low(0), [process])], ALLOW, NOT_PERMITTED)
+        # It would outlive a server that is killed. With programs, torch's set it, and a filter cannot tell them apart.
+        rules.when("prctl", [_If(_low(0), [_SET_PARENT_DEATH_SIGNAL])], NOT_PERMITTED, ALLOW)
     else:
         rules.when("clone", [_If(_low(0), [0], _CLONE_NAMESPACES)], ALLOW, NOT_PERMITTED)
     # Its flags are in memory, which a filter cannot read; the C library falls back on clone.
     rules.when("clone3", [], NO_SUCH_CALL)
-    # It would outlive a server that is killed.
-    rules.when("prctl", [_If(_low(0), [_SET_PARENT_DEATH_SIGNAL])], NOT_PERMITTED, ALLOW)
     rules.when("prlimit64", [_If(_low(0), [0, process])], ALLOW, NOT_PERMITTED)
     return rules.program(ALLOW)
 

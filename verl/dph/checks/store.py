@@ -23,6 +23,8 @@ from verl.dph.training.pef_feed import PefFeed
 
 logger = logging.getLogger(__name__)
 
+# Templates with this function write the date, so that a prompt has other tokens every day.
+DATED = "strftime_now"
 # Rows of a store whose prompts are compared with the run's files.
 COMPARED_ROWS = 64
 
@@ -76,9 +78,12 @@ def _check_texts(store: Store, path: str, config: DictConfig) -> None:
     data = config.data
     names = (name for key in ("sft_files", "train_files", "sft_wrong_files") for name in files_of(data[key]))
     files = [file for file in dict.fromkeys(names) if file.is_file()]
-    _, builder = tokenizer_and_builder(config)
+    tokenizer, builder = tokenizer_and_builder(config)
+    if DATED in str(tokenizer.chat_template):
+        return
+    # The first file that has an id decides: D_pef's come first.
     for row in rows_with(stored, files):
-        if list(Prompt(row, builder).token_ids) != stored[row.id]:
+        if list(Prompt(row, builder).token_ids) != stored.pop(row.id):
             raise UserError(
                 f"D_pef store {path} has another prompt with id {row.id} than {row.origin}: if the prompts were "
                 "prepared again, sample and split them again, and write the store again (delete it first)."
