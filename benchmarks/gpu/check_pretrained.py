@@ -12,6 +12,7 @@ import json
 import os
 import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,10 @@ MEMORY = "actor/perf/max_memory_allocated_gb"  # GiB, of the actor's process
 CORRELATION = "training/rollout_actor_probs_pearson_corr"
 # In bf16 a token's probability changes in the third digit. With other weights the correlation is far lower.
 LEAST_CORRELATION = 0.99
-# A step that trained on D_pef rows has them in addition.
-OF_TRAINING = ("actor/grad_norm", CORRELATION)
+STEP = "training/global_step"
+# The metrics of every step: all of them, on a GPU alone, and with D_pef rows alone. On a CPU the actor computes no
+# probabilities of its own before its update (bypass_mode in verl/dph/config/experiment/base/demo.yaml).
+OF_TRAINING, ON_A_GPU = ("actor/grad_norm",), (CORRELATION,)
 OF_REHEARSAL = ("dph/divergence", "dph/kl_ref_policy", "dph/rows")
 # A plan models neither the rollout hf nor padded rows: it is of the same run with vLLM and flash attention.
 PLANNED = ("device=cuda", "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2")
@@ -83,14 +86,16 @@ def measured(log: TrainingLog) -> dict[str, Any]:
     }
 
 
-def rehearses(name: str) -> bool:
-    return any(part.name == "rehearsal" for part in methods()[METHODS[name].method].parts)
+def metrics_of(name: str, on_gpu: bool) -> list[str]:
+    """The metrics that each step of one of METHODS has."""
+    rehearses = any(part.name == "rehearsal" for part in methods()[METHODS[name].method].parts)
+    return [*OF_TRAINING, *(ON_A_GPU if on_gpu else ()), *(OF_REHEARSAL if rehearses else ())]
 
 
-def failures(log: TrainingLog, steps: int, rehearses: bool) -> list[str]:
+def failures(log: TrainingLog, steps: int, metrics: Sequence[str]) -> list[str]:
     """What a run's log shows to be wrong, which has the finite values alone; `steps` have been trained."""
     expected, found = list(range(1, steps + 1)), []
-    for metric in (*OF_TRAINING, *(OF_REHEARSAL if rehearses else ())):
+    for metric in metrics:
         if list(log.get(metric, {})) != expected:
             found.append(f"{metric} is finite in steps {list(log.get(metric, {}))}, not in all of 1 to {steps}")
     if len({*log.get("dph/rows", {}).values()}) > 1:
@@ -121,7 +126,7 @@ def report_of(demo: Demo) -> dict[str, Any]:
         "failures": [
             f"{name}: {sentence}"
             for name, log in logs.items()
-            for sentence in failures(log, max(log["training/global_step"], default=0), rehearses(name))
+            for sentence in failures(log, max(log.get(STEP, {}), default=0), metrics_of(name, not demo.on_cpu))
         ],
         "planned": planned(demo),
         "log": logs,

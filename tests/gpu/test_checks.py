@@ -65,11 +65,13 @@ def test_equal_updates_agree_and_others_do_not(compared, capsys, change, sentenc
 )
 def test_a_run_that_went_well_and_one_that_did_not(program, change, sentence):
     check = program("check_pretrained")
-    assert check.rehearses("dph_js") and check.rehearses("dph_f_solved_cap") and not check.rehearses("grpo_cap")
-    log = {name: dict.fromkeys(range(1, 5), 0.999) for name in (*check.OF_TRAINING, *check.OF_REHEARSAL)}
-    assert check.failures(log, 4, rehearses=True) == []
+    metrics = check.metrics_of("dph_js", on_gpu=True)
+    assert {*metrics} - {*check.metrics_of("grpo_cap", on_gpu=True)} == {*check.OF_REHEARSAL}
+    assert {*metrics} - {*check.metrics_of("dph_f_solved_cap", on_gpu=False)} == {check.CORRELATION}
+    log = {name: dict.fromkeys(range(1, 5), 0.999) for name in metrics}
+    assert check.failures(log, 4, metrics) == []
     change(log)
-    [found] = check.failures(log, 4, rehearses=True)
+    [found] = check.failures(log, 4, metrics)
     assert sentence in found
 
 
@@ -105,7 +107,7 @@ def test_the_metrics_that_the_checks_report_are_those_of_a_run_on_a_gpu(program)
     log = (FOLDER.parents[1] / "docs" / "study" / "gpu" / "pretrained_dph_js.jsonl").read_text()
     found = json.loads(log.splitlines()[0])["data"].keys()
     check = program("check_pretrained")
-    assert {check.MEMORY, *check.PHASES.values(), *check.OF_TRAINING, *check.OF_REHEARSAL} <= found
+    assert {check.MEMORY, *check.PHASES.values(), *check.metrics_of("dph_js", on_gpu=True)} <= found
 
 
 def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
