@@ -93,7 +93,13 @@ def metrics_of(name: str, on_gpu: bool) -> list[str]:
 
 
 def failures(log: TrainingLog, steps: int, metrics: Sequence[str]) -> list[str]:
-    """What a run's log shows to be wrong, which has the finite values alone; `steps` have been trained."""
+    """Sentences about what is wrong in the log of a run.
+
+    Args:
+        log: its finite values.
+        steps: trained so far.
+        metrics: those that each of these steps has.
+    """
     expected, found = list(range(1, steps + 1)), []
     for metric in metrics:
         if list(log.get(metric, {})) != expected:

@@ -161,11 +161,7 @@ def rows_with(ids: Container[int | str], files: Sequence[str | Path]) -> Iterato
     Raises:
         UserError: a file is missing or is not a parquet, a column is missing, or a value has the wrong type.
     """
-    for file in files:
-        with open_parquet(Path(file), COLUMNS, _HINT) as parquet:
-            for number, values in enumerate(rows_in(parquet, COLUMNS)):
-                if values["id"] in ids:
-                    yield to_row(values, f"{file} row {number}")
+    return (row for file in files for row in _rows_of(Path(file)) if row.id in ids)
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:

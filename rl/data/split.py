@@ -141,21 +141,19 @@ def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetad
 def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], Counter[int]]:
     """Number of correct samples by id, and of those whose reference failed; each id must have n."""
     correct: Counter[int] = Counter()
-    drawn: Counter[int] = Counter()
     gold_failures: Counter[int] = Counter()
-    seen: defaultdict[int, set[int]] = defaultdict(set)
+    drawn: defaultdict[int, set[int]] = defaultdict(set)  # the samples' numbers by id
     for path in samples:
         for record in read_samples(path):
-            if record.sample in seen[record.id]:
+            if record.sample in drawn[record.id]:
                 raise UserError(
                     f"{path}: sample {record.sample} of id {record.id} is given twice: give each file once."
                 )
-            seen[record.id].add(record.sample)
+            drawn[record.id].add(record.sample)
             correct[record.id] += record.acc
-            drawn[record.id] += 1
             gold_failures[record.id] += record.outcome in GOLD_FAILURES
-    for id, number in drawn.items():
-        if number != n:
+    for id, numbers in drawn.items():
+        if (number := len(numbers)) != n:
             hint = "re-run the sampler to resume" if number < n else "sample again"
             raise UserError(f"{', '.join(map(str, samples))}: id {id} has {number} samples, not {n}: {hint}.")
     return dict(correct), gold_failures

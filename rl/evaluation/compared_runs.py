@@ -106,7 +106,7 @@ def comparison_spec(named: Mapping[str, Path]) -> ReportSpec:
     content = {
         "methods": {name: _on(splits, method) for name, method in methods.items()},
         "questions": found,
-        "groups": groups_of([file for of in found.values() for file in of], _keys(specs)),
+        "groups": groups_of([file for of in found.values() for file in of], _group_keys(specs)),
         "commands": list(dict.fromkeys(command for spec in specs for command in spec.commands)),
         "styles": first.styles,
         "styles_by": first.styles_by,
@@ -223,6 +223,6 @@ def _are_there(spec: ReportSpec, split: str, files: Sequence[Path]) -> bool:
     return all(file.is_file() for file in files) and are_those_sampled(files, sampled)
 
 
-def _keys(specs: Sequence[ReportSpec]) -> list[str]:
+def _group_keys(specs: Sequence[ReportSpec]) -> list[str]:
     """The keys that group the questions."""
     return list(dict.fromkeys(key for spec in specs for key in spec.groups))

@@ -98,8 +98,8 @@ def _read_questions(spec: ReportSpec, samples: dict[str, SampleSet]) -> dict[str
         found[split] = read_questions(files, samples[split].ids, spec.groups)
         if not are_those_sampled(files, samples[split].metadata.data_files):
             raise UserError(
-                f"{', '.join(map(str, files))} changed since {samples[split].path} was drawn, so answers and groups "
-                f"may not be those of the verdicts: evaluate again, or take {split} out of the report's questions."
+                f"{', '.join(map(str, files))} changed since {samples[split].path} was drawn, and its answers may "
+                f"differ from those that the samples were judged by: evaluate again, or remove {split} from questions."
             )
     for key in spec.groups:
         if not any(key in questions.groups for questions in found.values()):

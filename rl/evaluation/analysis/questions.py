@@ -86,7 +86,7 @@ def groups_of(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
 
 
 def _info(row: dict[str, Any]) -> Mapping[str, Any]:
-    """A row's extra_info; empty if it is none, or a text, in which no key can be looked up."""
+    """A row's extra_info; empty if the row has none, or has a text there."""
     info = row.get("extra_info")
     return info if isinstance(info, Mapping) else {}
 

@@ -27,11 +27,12 @@ from rl.scorer.math.units import SPACE, split_unit
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
 Parsed = tuple[Basic | MatrixBase | str, ...]
 
-_TEXT_DIGITS = re.compile(r"(?<![\^_])\\(?:text|textbf|textrm|mathrm|mathbf|mbox)\s?\{([\d.,]+)\}")
+_IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
+_TEXT_DIGITS = re.compile(rf"(?<![\^_]){_IN_TEXT}\{{([\d.,]+)\}}")
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
 _IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?{SPACE}+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
-_WORDS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s?\{([^{}]*)\}")
+_WORDS = re.compile(rf"{_IN_TEXT}\{{([^{{}}]*)\}}")
 _SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}

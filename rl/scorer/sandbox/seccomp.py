@@ -114,7 +114,8 @@ def all_but(machine: str, process: int, writes: bool, network: bool, programs: b
         rules.when("fcntl", [_If(_low(1), _OWNER_COMMANDS)], NOT_PERMITTED, ALLOW)
         for name in ("kill", "tgkill"):
             rules.when(name, [_If(_low(0), [process])], ALLOW, NOT_PERMITTED)
-        # It would outlive a server that is killed. With programs, torch's set it, and a filter cannot tell them apart.
+        # Without the signal a worker outlives a server that is killed. With programs it is allowed, because torch's
+        # processes set it too, and a filter cannot tell them from the worker.
         rules.when("prctl", [_If(_low(0), [_SET_PARENT_DEATH_SIGNAL])], NOT_PERMITTED, ALLOW)
     else:
         rules.when("clone", [_If(_low(0), [0], _CLONE_NAMESPACES)], ALLOW, NOT_PERMITTED)

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 # Templates with this function write the date, so that a prompt has other tokens every day.
 DATED = "strftime_now"
-# Rows of a store whose prompts are compared with the run's files.
+# About so many rows of a store are compared with the prompts in the run's files.
 COMPARED_ROWS = 64
 
 
