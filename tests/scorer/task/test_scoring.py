@@ -116,7 +116,9 @@ def score(response, ground_truth):
 @pytest.mark.parametrize("holds", ["child", "daemon"])
 def test_a_surviving_child_that_holds_the_socket_keeps_no_slot(judge: Judge, holds: str) -> None:
     try:
-        scores = judge(SURVIVOR, [holds, "next"], prediction_seconds=0.3, allow=["subprocess"])
+        # The sandbox would refuse the daemon its session.
+        settings = {"sandbox": "off"} if holds == "daemon" else {"allow": ["subprocess"]}
+        scores = judge(SURVIVOR, [holds, "next"], prediction_seconds=0.3, **settings)
     finally:
         for process in psutil.process_iter(["cmdline"]):
             if holds == "daemon" and "os.setsid() if True" in " ".join(process.info["cmdline"] or []):
@@ -145,6 +147,24 @@ def test_a_function_that_leaves_its_process_group_ends_at_its_limit(judge: Judge
     """Its worker ran on, and never freed its slot."""
     scores = judge(LEAVING, ["leave", "leave again", "next"], prediction_seconds=0.3, sandbox=sandbox)
     assert [score.outcome for score in scores] == ["pred_timeout", "pred_timeout", "match"]
+
+
+DETACHING = """
+import subprocess
+
+def score(response, ground_truth):
+    try:
+        subprocess.run(["true"], check=True, **{response: True} if response else {})
+    except PermissionError:
+        return 0.5
+    return 1.0
+"""
+
+
+@confined
+def test_a_program_gets_no_session_of_its_own(judge: Judge) -> None:
+    scores = judge(DETACHING, ["", "start_new_session"], allow=["subprocess"], sandbox="required")
+    assert [score.outcome for score in scores] == ["match", "partial"]
 
 
 def test_a_child_ends_with_its_worker(judge: Judge) -> None:
