@@ -132,7 +132,7 @@ def compare_seeds(
     bases = [name for name in values if name not in methods]
     found = _over_seeds({name: values[name] for name in methods})
     return SeedComparison(
-        # Each alone: the first has no keep rate, which the second is the measure of.
+        # Each base alone: the second draw can have a keep rate where the first has none.
         {name: _over_seeds({name: values[name]})[name] for name in bases},
         found,
         list(columns),

@@ -217,6 +217,15 @@ def pareto_files(
     return {name: pareto_figure(trade_offs, leading, layout, looks=looks) for name, layout in drawn.items()}
 
 
+def write_with_pictures(out: Path, files: Mapping[str, str]) -> None:
+    """Write {name: text}, and remove the pictures of an earlier report that had more methods."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        atomic_write.write_text(out / name, text)
+    for name in FILES.keys() - files.keys():
+        (out / name).unlink(missing_ok=True)
+
+
 def _key(
     panels: Sequence[Panel], numbers: Mapping[str, int], looks: Mapping[str, Look] | None
 ) -> list[tuple[str, Colour, str]]:

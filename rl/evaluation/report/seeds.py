@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.sample_file import read_metadata
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS
@@ -25,8 +24,7 @@ from rl.evaluation.analysis.over_seeds import (
 )
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.headline import leading_methods
-from rl.evaluation.report.pareto_figure import FILES as PICTURES
-from rl.evaluation.report.pareto_figure import pareto_files
+from rl.evaluation.report.pareto_figure import pareto_files, write_with_pictures
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
 from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
@@ -140,7 +138,6 @@ def _write_comparison(
     baselines: Sequence[str],
     primary: Mapping[tuple[str, str], Sequence[str]],
 ) -> Path:
-    out.mkdir(parents=True, exist_ok=True)
     labels = about["labels"]
     found = compare_seeds(values, list(labels), baselines, about["columns"], primary)
     content = {key: _as_json(getattr(found, key)) for key in COMPARED} | {"seeds": list(seeds)} | dict(about)
@@ -152,11 +149,7 @@ def _write_comparison(
         f"{name}.json": json.dumps(content, indent=1, allow_nan=False) + "\n",
         f"{name}.md": seeds_page(found, labels, seeds, about["splits"][0], sentences),
     }
-    files |= pareto_files(pareto, about["leading"])
-    for file, text in files.items():
-        atomic_write.write_text(out / file, text)
-    for picture in PICTURES.keys() - files.keys():  # of an earlier comparison with more methods
-        (out / picture).unlink(missing_ok=True)
+    write_with_pictures(out, files | pareto_files(pareto, about["leading"]))
     return out / f"{name}.md"
 
 

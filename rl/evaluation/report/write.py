@@ -39,7 +39,7 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     from rl.evaluation.report.answer_grid import answer_figure
     from rl.evaluation.report.headline import Headline, leading_methods
     from rl.evaluation.report.page import render_page
-    from rl.evaluation.report.pareto_figure import FILES, pareto_files
+    from rl.evaluation.report.pareto_figure import pareto_files, write_with_pictures
     from rl.evaluation.report.preview import FILE, preview_image
     from rl.evaluation.report.theme import method_looks
     from rl.evaluation.spec import BASE
@@ -72,12 +72,7 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
         "answers.svg": answer_figure(comparison),
         "report.json": json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
     }
-    files |= pareto_files(trade_offs(comparison), leading_methods(spec), looks)
-    out.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        atomic_write.write_text(out / name, text)
-    for name in FILES.keys() - files.keys():  # of an earlier report with more methods
-        (out / name).unlink(missing_ok=True)
+    write_with_pictures(out, files | pareto_files(trade_offs(comparison), leading_methods(spec), looks))
     atomic_write.write_bytes(out / FILE, preview_image(comparison, Headline(comparison, tests, looks).title()))
     return report
 
