@@ -211,18 +211,21 @@ def ended(tmp_path_factory, word_llama):
                            f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.report=False"),
         "variables": ["--cfg", "job", "evaluate.models={}", "evaluate.output=no", "trainer.nnodes=3"],
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
+        "under way": run("held", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}"),
     }  # fmt: skip
     composed = run("no", base, both)
     content = {"runs": list(runs.values()), "common": ["device=cpu", *composed], "rejected": rejected(folder)}
     (folder / "runs.json").write_text(json.dumps(content))
-    finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
-        capture_output=True,
-        text=True,
-        timeout=850,
-        cwd=folder,
-        env=os.environ | {"DEVICE": "cpu", "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"} | VARIABLES,
-    )
+    ours = {"DEVICE": "cpu", "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
+    with sole_run(folder / "held", "-"):
+        finished = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
+            capture_output=True,
+            text=True,
+            timeout=850,
+            cwd=folder,
+            env=os.environ | ours | VARIABLES,
+        )
     texts = [stream.split("===") for stream in (finished.stdout, finished.stderr)]
     assert len(texts[0]) == 2 * len(runs) + 1, finished.stderr[-4000:]
     found = {name: (int(texts[0][2 * i + 1]), texts[0][2 * i], texts[1][2 * i]) for i, name in enumerate(runs)}
@@ -381,14 +384,10 @@ def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended)
     assert errors.count("Error: ") == 1 and "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))
 
 
-def test_a_second_evaluation_in_the_folder_of_one_under_way_is_refused(tmp_path):
-    write_rows(tmp_path / "mine.parquet", 0, "bird", GOLD)
-    out = tmp_path / "out"
-    named = [f"evaluate.models={{base:{tmp_path}}}", f"evaluate.splits={{mine:{tmp_path}/mine.parquet}}"]
-    command = [sys.executable, "-m", "verl.dph.evaluate", "device=cpu", *named, f"evaluate.output={out}"]
-    with sole_run(out, "-"):
-        second = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert second.returncode == 2, second.stderr
-    said = second.stderr.strip().splitlines()[-1]
-    assert said.startswith(f"Error: A run is under way in {out} (process {os.getpid()} on ")
+def test_a_second_evaluation_in_the_folder_of_one_under_way_is_refused(ended):
+    folder, found, _ = ended
+    code, _, errors = found["under way"]
+    assert code == 2, errors
+    said = errors.strip().splitlines()[-1]
+    assert said.startswith(f"Error: A run is under way in {folder / 'held'} (process {os.getpid()} on ")
     assert said.endswith(": wait for it, or name another folder in evaluate.output.")

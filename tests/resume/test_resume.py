@@ -80,10 +80,12 @@ def test_the_record_equals_an_uninterrupted_runs(task):
 
 
 def test_a_finished_run_ends_with_its_summary_and_starts_nothing(task):
+    logs = sorted((task.runs / "resumed" / "metrics").iterdir())
     said = task.train("js_kl", "resumed", "0.2", steps=TOTAL)
     assert "This run is finished: " in said and f"\nresumed: step {TOTAL} of {TOTAL}, " in said and "Ray" not in said
     assert f"Checkpoint: {task.runs}/resumed/global_step_{TOTAL}, best: " in said
     assert "python -m verl.dph.evaluate device=cpu" in said
+    assert sorted((task.runs / "resumed" / "metrics").iterdir()) == logs
 
 
 def test_another_method_of_the_same_name_is_rejected(task):

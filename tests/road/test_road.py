@@ -44,26 +44,16 @@ def test_a_store_is_written(stored):
     assert (stored.mine / "data" / "pef.pt").is_file()
 
 
-def test_typical_mistakes_are_named(trained):
-    for mistake, words in {
-        "no name": "NAME is '0.2', a number",
-        "wrong eta": "sft_loss_coeff is 'much': give a number",
-        "setting behind": "put it before bash",
-        "wrong key": "actor_rollout_ref.actor.sft_loss_estimator",
-        "wrong values": "sft_loss_mode='jss'(.*\n)+.*total_training_steps='two'",
-        "wrong logger": "fiel",
-        "another method": "sft_loss_mode was js_low_var and is forward",
-    }.items():
-        assert re.search(words, trained.output[mistake]), (mistake, trained.output[mistake])
+def test_all_wrong_values_are_named_at_once(trained):
+    said = trained.output["wrong values"]
+    assert re.search("sft_loss_mode='jss'(.*\n)+.*total_training_steps='two'", said), said
 
 
-def test_a_run_ends_with_a_summary_and_is_not_repeated(trained):
+def test_a_run_ends_with_a_summary(trained):
     run = trained.folder / "outputs" / "mine" / "first"
     assert (run / "latest_checkpointed_iteration.txt").read_text() == "2"
     assert str(run / "global_step_2").removeprefix(f"{trained.folder}/") in trained.output["train"][-1500:]
     assert trained.output["train"].splitlines()[-1].startswith("Next: ")
-    assert "finished" in trained.output["again"]
-    assert len(list((run / "metrics").iterdir())) == 1
 
 
 def test_the_report_compares_with_the_base(evaluated):
