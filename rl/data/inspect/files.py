@@ -113,9 +113,10 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
     report.problems = [f"There is no column {name}." for name in COLUMNS if name not in schema.names]
     columns = [name for name in (*COLUMNS, BASE_CORRECT) if name in schema.names]
     whole = not report.problems
-    rejected, first, impossible, correct = 0, "", 0, []
+    rejected, first, impossible, correct, untokenized = 0, "", 0, [], []
     for number, values in enumerate(_parquet_rows(path, columns, report.problems)):
-        _add_prompt(report, number, values, options)
+        if reason := _add_prompt(report, number, values, options):
+            untokenized.append(f"row {number}: {reason}")
         if whole:
             try:
                 to_row(values, f"row {number}")
@@ -132,13 +133,19 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
         report.problems.append("There is no row.")
     if rejected:
         report.problems.append(f"The sampler rejects {rejected} of {report.rows} rows; the first: {first}")
+    if untokenized:
+        report.problems.append(
+            f"The tokenizer's chat template rejects {len(untokenized)} of {report.rows} prompts; the first: "
+            f"{untokenized[0]}"
+        )
     if impossible:
         report.problems.append(f"{number_of(impossible, 'row')} with a {BASE_CORRECT} that is not a number of samples.")
     report.problems += report.duplicates()
     return report
 
 
-def _add_prompt(report: FileReport, number: int, values: dict[str, Any], options: Options) -> None:
+def _add_prompt(report: FileReport, number: int, values: dict[str, Any], options: Options) -> str:
+    """Count a prompt, and return why the tokenizer's chat template rejects it, or ""."""
     report.add_row(values)
     report.counts["data_source"][str(values.get("data_source"))] += 1
     id = values.get("id")
@@ -149,12 +156,19 @@ def _add_prompt(report: FileReport, number: int, values: dict[str, Any], options
     messages = values.get("prompt")
     text = _prompt_text(messages)
     if text is None:
-        return
+        return ""
     report.add_text(id, text_hash(text))
     report.lengths["prompt characters"][len(text)] += 1
-    if options.tokenizer is not None:
+    if options.tokenizer is None:
+        return ""
+    from jinja2 import TemplateError
+
+    try:
         tokens = options.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        report.lengths["prompt tokens"][len(tokens)] += 1
+    except TemplateError as error:
+        return str(error)
+    report.lengths["prompt tokens"][len(tokens)] += 1
+    return ""
 
 
 def _prompt_text(messages: Any) -> str | None:

@@ -74,6 +74,12 @@ def test_a_tokenizer_decodes_and_counts(tmp_path, word_llama, write_store, inspe
     prompts, sampled = inspect(data, samples, "--tokenizer", folder)[1]["files"]
     assert prompts["lengths"]["prompt tokens"] == {"min": 2, "median": 2, "p99": 3, "max": 3}
     assert sampled["lengths"]["prompt tokens"]["max"] == 3  # <user>, question, 1<answer>
+    word_llama(folder, WORDS, template="{{ raise_exception('no system role') }}", max_position_embeddings=16)
+    code, found = inspect(data, "--tokenizer", folder)
+    assert (code, found["files"][0]["problems"]) == (
+        1,
+        ["The tokenizer's chat template rejects 2 of 2 prompts; the first: row 0: no system role"],
+    )
     assert "is not a folder" in refused(data, "--tokenizer", tmp_path / "none")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_text("{}")
