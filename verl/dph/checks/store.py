@@ -10,23 +10,17 @@ from omegaconf import DictConfig
 from rl.checks.files import files_of
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
-from rl.data.rows import Prompt, rows_with
 from rl.data.training_run import read_manifest
 from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
+from verl.dph.pef.row_sources import check_texts
 from verl.dph.pef.store import Store
-from verl.dph.sampling.job import tokenizer_and_builder
 from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.config import has_divergence, rehearses
 from verl.dph.training.pef_feed import PefFeed
 
 logger = logging.getLogger(__name__)
-
-# Templates with this function write the date, so that a prompt has other tokens every day.
-DATED = "strftime_now"
-# About so many rows of a store are compared with the prompts in the run's files.
-COMPARED_ROWS = 64
 
 
 def check_feed(config: DictConfig, resumed: Path | None) -> None:
@@ -71,25 +65,6 @@ def warn_of_other_rules(config: DictConfig, verdict: str) -> None:
         )
 
 
-def _check_texts(store: Store, path: str, config: DictConfig) -> None:
-    """Reject a store whose prompts have another text now: some of its rows are compared with the run's files."""
-    rows = store.rows[:: max(1, len(store) // COMPARED_ROWS)]
-    stored = {row.id: row.prompt.tolist() for row in rows}
-    data = config.data
-    names = (name for key in ("sft_files", "train_files", "sft_wrong_files") for name in files_of(data[key]))
-    files = [file for file in dict.fromkeys(names) if file.is_file()]
-    tokenizer, builder = tokenizer_and_builder(config)
-    if DATED in str(tokenizer.chat_template):
-        return
-    # The first file that has an id decides: D_pef's come first.
-    for row in rows_with(stored, files):
-        if list(Prompt(row, builder).token_ids) != stored.pop(row.id):
-            raise UserError(
-                f"D_pef store {path} has another prompt with id {row.id} than {row.origin}: if the prompts were "
-                "prepared again, sample and split them again, and write the store again (delete it first)."
-            )
-
-
 def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
     """Reject a store of another split: its prompts may be explored and rehearsed at once. Count prompts without a row.
 
@@ -129,7 +104,8 @@ def _checked_store(config: DictConfig) -> Store:
     store = Store.load(path)
     store.check_origin(path, origin_of(config))
     _check_prompts(store, path, config.data)
-    _check_texts(store, path, config)
+    names = (name for key in ("sft_files", "train_files", "sft_wrong_files") for name in files_of(config.data[key]))
+    check_texts(store, path, config, [file for file in dict.fromkeys(names) if file.is_file()])
     if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
         raise UserError(
             f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "

@@ -19,14 +19,14 @@ from rl.checks.files import files_of, prompt_settings, uses_samples
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
-from rl.data.rows import Prompt, PromptFiles
+from rl.data.rows import Prompt, PromptFiles, rows_with
 from rl.data.sample_file import read_metadata, read_samples
 from rl.scorer.client.protocol import Score
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.store import Row, Store
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
-from verl.dph.sampling.job import stop_ids, tokenized_prompts
+from verl.dph.sampling.job import stop_ids, tokenized_prompts, tokenizer_and_builder
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,11 @@ DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "ove
 
 # What to do if data.sft_pt is another run's store.
 REPLACE = "name another file in data.sft_pt (SFT_PT in the scripts), or delete this one"
+
+# Templates with this function write the date, so that a prompt has other tokens every day.
+DATED = "strftime_now"
+# About so many rows of a store are compared with the prompts in a run's files.
+COMPARED_ROWS = 64
 
 # A prompt, its row, and where the response comes from.
 Candidate = tuple[Prompt, Row, str | None]
@@ -71,6 +76,28 @@ def check_source(store: Store, path: Path, source: dict[str, str | int | float])
         )
 
 
+def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Path]) -> None:
+    """Reject a store whose prompts have another text now: some of its rows are compared with the run's files.
+
+    Args:
+        files: of prompts; the first that has an id decides.
+
+    Raises:
+        UserError: naming a prompt that differs.
+    """
+    rows = store.rows[:: max(1, len(store) // COMPARED_ROWS)]
+    stored = {row.id: row.prompt.tolist() for row in rows}
+    tokenizer, builder = tokenizer_and_builder(config)
+    if DATED in str(tokenizer.chat_template):
+        return
+    for row in rows_with(stored, files):
+        if list(Prompt(row, builder).token_ids) != stored.pop(row.id):
+            raise UserError(
+                f"D_pef store {path} has another prompt with id {row.id} than {row.origin}: if the prompts were "
+                "prepared again, sample and split them again, and write the store again (delete it first)."
+            )
+
+
 def check_given_rows(config: DictConfig) -> None:
     """Reject, before Ray starts, files that give no store, and another run's store under this run's name.
 
@@ -82,6 +109,7 @@ def check_given_rows(config: DictConfig) -> None:
         store, source, origin = Store.load(str(path)), source_of(data), origin_of(config)
         check_source(store, path, source)
         store.check_origin(path, origin, REPLACE)
+        check_texts(store, str(path), config, _prompt_files(data))
         if not source:
             _check_drawn(store, path, origin)
     elif data.sft_responses:
