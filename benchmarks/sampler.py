@@ -270,7 +270,10 @@ def memory(options: argparse.Namespace) -> None:
     settings = SamplingSettings(N, 1.0, TOP_P, -1, options.response, SEED, log_probs=True)
 
     async def run(prompts: PromptFiles, folder: Path, scorer: str) -> None:
-        metadata = SampleMetadata("m", "m", "t", 1.0, TOP_P, -1, N, SEED, options.response, {}, len(prompts))
+        metadata = SampleMetadata(
+            *("m", "m", "t", 1.0, TOP_P, -1, N, SEED, options.response, {}, len(prompts), []),
+            *("{}", "scripted", "c"),
+        )
         engine = ScriptedEngine(len(tokenizer), options.response, marks)
         async with ScorerClient(scorer) as client:
             with SampleWriter(folder / "0.jsonl", metadata) as writer:

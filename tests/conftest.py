@@ -257,12 +257,14 @@ def write_samples(
         metadata: further fields of SampleMetadata that are to differ.
     """
     # Here, because it loads all of verl, which most suites do without.
-    from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+    from rl.data.sample_file import SampleRecord, SampleWriter
+    from tests import sample_files
 
     path.unlink(missing_ok=True)
     prompts, n = correct.shape
-    settings = {"temperature": 1.0, "top_p": 0.95, "top_k": -1, "max_response_length": 64} | metadata
-    described = SampleMetadata(model, model, "hash", n=n, seed=seed, data_files=UNKNOWN, rows=prompts, **settings)
+    settings = {"max_response_length": 64} | metadata
+    named = {"model": model, "model_hash": model, "n": n, "seed": seed, "data_files": UNKNOWN, "rows": prompts}
+    described = sample_files.metadata(**named | settings)
     with SampleWriter(path, described) as writer:
         for (prompt, sample), right in np.ndenumerate(correct):
             answer, outcome = pred(prompt, sample), "match" if right else "mismatch"

@@ -26,8 +26,8 @@ def write_parquet(path: Path, *rows: dict) -> Path:
     return path
 
 
-def metadata_of(data: Path, **changes) -> SampleMetadata:
-    """The metadata of N samples of each row of a parquet."""
+def metadata(**changes) -> SampleMetadata:
+    """The metadata of N samples of one prompt."""
     values = {
         "model": "/models/base",
         "model_hash": "mh",
@@ -38,10 +38,19 @@ def metadata_of(data: Path, **changes) -> SampleMetadata:
         "n": N,
         "seed": 7,
         "max_response_length": 8,
-        "data_files": {str(data): file_sha256(data)},
-        "rows": pq.read_metadata(data).num_rows,
+        "data_files": {"f": "h"},
+        "rows": 1,
+        "overlong_ids": [],
+        "chat_template": "{}",
+        "engine": "hf float32",
+        "config_hash": "ch",
     }
     return SampleMetadata(**values | changes)
+
+
+def metadata_of(data: Path, **changes) -> SampleMetadata:
+    """The metadata of N samples of each row of a parquet."""
+    return metadata(**{"data_files": {str(data): file_sha256(data)}, "rows": pq.read_metadata(data).num_rows} | changes)
 
 
 def record(id: int, sample: int, acc: int, **changes) -> SampleRecord:

@@ -24,7 +24,8 @@ def prompt_row(id: int, content: str, **more) -> dict:
 
 def store_origin(model: Path | str) -> dict:
     hashes = {"model_hash": model_hash(str(model)), "tokenizer_hash": tokenizer_hash(str(model))}
-    return {"model": str(model), "temperature": 1.0} | hashes
+    engine = {"engine_dtype": "float32", "chat_template": "{}"}
+    return {"model": str(model), "temperature": 1.0} | engine | hashes
 
 
 def prompt_tokens(model: Path | str, content: str) -> torch.Tensor:

@@ -85,27 +85,22 @@ class SampleMetadata:
     max_response_length: int
     data_files: dict[str, str]  # path: sha256
     rows: int  # prompts that are sampled
-    # The prompts of the data files that are left out because they are too long.
-    overlong_ids: list[int] = dataclasses.field(default_factory=list)
-    # What besides the tokenizer's own template changes prompts (verl/dph/sampling/job.py); "" in older files.
-    chat_template: str = ""
-    # What decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" in older files, and before it is asked.
-    scorer: str = ""
-    # The rollout engine and its dtype, such as "vllm bfloat16"; "" in older files.
-    engine: str = ""
-    # What the model computes and where a response ends (fingerprint.py); "" in older files.
-    config_hash: str = ""
+    overlong_ids: list[int]  # prompts of the data files that are left out because they are too long
+    chat_template: str  # what besides the tokenizer's own template changes prompts (verl/dph/sampling/job.py)
+    engine: str  # the rollout engine and its dtype, such as "vllm bfloat16"
+    config_hash: str  # what the model computes and where a response ends (fingerprint.py)
+    scorer: str = ""  # what decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" before it is asked
 
     def difference(self, other: "SampleMetadata") -> str | None:
         """The first setting whose difference in `other` forbids mixing samples, or None.
 
-        Paths do not count, nor does what one of them does not say.
+        Paths do not count, nor does a scorer that one of them has not asked yet.
         """
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
             if name == "data_files":
                 mine, theirs = sorted(mine.values()), sorted(theirs.values())
-            if name == "model" or (name in _NOT_IN_OLDER_FILES and "" in (mine, theirs)):
+            if name == "model" or (name == "scorer" and "" in (mine, theirs)):
                 continue
             if mine != theirs:
                 return f"{name} is {short(mine)} there and {short(theirs)} now"
@@ -114,8 +109,6 @@ class SampleMetadata:
 
 # The fields that say which model drew the samples.
 HASHES = ("model_hash", "tokenizer_hash", "config_hash")
-
-_NOT_IN_OLDER_FILES = ("chat_template", "scorer", "engine", "config_hash")
 
 
 def metadata_path(samples: Path) -> Path:
@@ -148,8 +141,6 @@ def read_metadata(samples: Path) -> SampleMetadata:
         raise UserError(f"{path} is not JSON: sample again into another file.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UserError(f"{path} is not of the format {FORMAT}: sample again into another file.")
-    for name in _NOT_IN_OLDER_FILES:
-        content.setdefault(name, "")
     fields = dataclasses.fields(SampleMetadata)
     missing = [field.name for field in fields if field.name not in content]
     if missing:

@@ -169,9 +169,7 @@ class Pipeline:
         path = self._mark_path(stage)
         try:
             mark = json.loads(path.read_text())
-            # Marks of earlier versions name no outputs.
-            read = mark.get("read", dict.fromkeys(stage.needs, ""))
-            return mark if (mark["hash"], read) == (self.hashes[stage.name], self._read(stage)) else None
+            return mark if (mark["hash"], mark["read"]) == (self.hashes[stage.name], self._read(stage)) else None
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -202,14 +200,14 @@ class Pipeline:
         mark = self._mark(stage)
         if mark is None or "seconds" not in mark or not all(path.exists() for path in stage.outputs):
             return False
-        self.seconds[stage.name], self.made[stage.name] = mark["seconds"], mark.get("made", "")
+        self.seconds[stage.name], self.made[stage.name] = mark["seconds"], mark["made"]
         return True
 
     def _start(self, stage: Stage, progress: Progress) -> _Program:
         mark, changed = self._mark(stage), self._changed(stage)
         unfinished = mark if mark is not None and "seconds" not in mark else None
         if unfinished is not None:
-            self.made[stage.name] = unfinished.get("made", "")
+            self.made[stage.name] = unfinished["made"]
         else:
             self.made[stage.name] = uuid.uuid4().hex
             # The mark goes first: a half deleted output must not count as this stage's.

@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from rl.checks.estimate import Workload, workload
-from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.configuration.run import run_of
 from tests.scorer.client.conftest import fake  # noqa: F401
-from tests.tiny_run import prompt_tokens
+from tests.tiny_run import prompt_tokens, store_origin
 from tests.training.conftest import (  # noqa: F401
     ACTOR,
     TEMPLATE,
@@ -48,10 +47,9 @@ def run_files(tmp_path_factory, word_llama, shop_databases) -> Path:
     word_llama(model, WORDS, template=TEMPLATE, max_position_embeddings=128)
     for name in ("train_wrong", "train_correct"):
         pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(folder / f"{name}.parquet")
-    origin = {"model": str(model), "model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(model)}
     prompts = [prompt_tokens(model, f"w{i}") for i in range(8)]
     rows = [Row(i, prompts[i], torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
-    Store(origin | {"temperature": 1.0}, rows).save(str(folder / "all_right.pt"))
+    Store(store_origin(model), rows).save(str(folder / "all_right.pt"))
     shutil.copytree(shop_databases, folder / "databases")
     return folder
 

@@ -28,6 +28,7 @@ from verl.dph.config.program import CONFIG_DIR, run_main
 from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import EtaControl
 from verl.dph.pef.store import Row, Store
+from verl.dph.sampling.job import chat_template
 from verl.dph.training.config import DPHActorConfig
 
 
@@ -204,19 +205,15 @@ def test_a_store_with_distributions_serves_topk(run):
         ({"model_hash": "0" * 64}, {}, "model"),
         ({"tokenizer_hash": "0" * 64}, {}, "tokenizer"),
         ({"engine_dtype": "bfloat16"}, {}, "engine dtype (bfloat16"),
-        ({"chat_template": "{}"}, {"+data.apply_chat_template_kwargs.enable_thinking": False}, "chat template"),
-        ({"chat_template": "{}"}, {f"{MODEL}custom_chat_template": "{{ messages }}"}, "chat template"),
+        ({}, {"+data.apply_chat_template_kwargs.enable_thinking": False}, "chat template"),
+        ({}, {f"{MODEL}custom_chat_template": "{{ messages }}"}, "chat template"),
     ],
 )
 def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):
     Store(run.store_origin | origin, run.store_rows).save(run.store)
     assert f"was made with another {what}" in run.rejection(changes)
-    Store(run.store_origin | {"engine_dtype": "float32"}, run.store_rows).save(run.store)
-    # One that was written before templates were recorded: the prompts' tokens tell.
-    if f"{MODEL}custom_chat_template" in changes:
-        assert "has another prompt with id 0 than" in run.rejection(changes)
-    else:
-        run.prepare(changes)
+    Store(run.store_origin, run.store_rows).save(run.store)
+    run.prepare()
 
 
 @pytest.mark.parametrize("source", [{}, {"responses": "0" * 64}])
@@ -227,9 +224,14 @@ def test_a_store_of_prompts_that_were_prepared_again_is_rejected(run, source):
     pd.DataFrame([prompt_row(i, f"w{i} w{i}") for i in range(8)]).to_parquet(run.data)
     message = run.rejection({"data.sft_batch_size": 4} | of_mode("forward"))
     assert f"has another prompt with id 0 than {run.data} row 0: if the prompts were prepared again, sample" in message
+    if not source:  # The store is not complete for the run that writes it either.
+        writes = {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
+        assert f"has another prompt with id 0 than {run.data} row 0" in run.rejection(of_mode("none") | writes)
     # With a template that writes the date, the tokens say nothing.
-    dated = TEMPLATE + "{{ strftime_now('%Y') }}"
-    run.prepare({"data.sft_batch_size": 4, f"{MODEL}custom_chat_template": dated} | of_mode("forward"))
+    dated = {"data.sft_batch_size": 4, f"{MODEL}custom_chat_template": TEMPLATE + "{{ strftime_now('%Y') }}"}
+    origin = run.store_origin | source | {"chat_template": chat_template(run.config(dated))}
+    Store(origin, run.store_rows).save(run.store)
+    run.prepare(dated | of_mode("forward"))
 
 
 def test_prompts_that_a_store_lost_are_counted(run, caplog):
@@ -298,32 +300,29 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
 
 @pytest.mark.parametrize("writes_store", [False, True])
 def test_a_second_run_in_the_folder_of_one_under_way_is_refused(run, monkeypatch, tmp_path, writes_store):
-    """The real command in a process of its own, while the first would train."""
-    changes = {"trainer.default_local_dir": run.folder, "hydra.run.dir": tmp_path}
+    """While the first would train. Locks of one process on one file exclude each other as well."""
+    changes = {}
     if writes_store:
         changes |= {f"{ACTOR}generate_sft": True, f"{ACTOR}sft_loss_mode": "none", "data.sft_wrong_files": run.data}
-        changes |= {"data.sft_pt": tmp_path / "new.pt"}
-    overrides = [f"{name}={value}" for name, value in (run.overrides | changes).items()]
-    command, second = [sys.executable, "-m", "verl.dph.main", *overrides], []
+        changes |= {"data.sft_pt": str(tmp_path / "new.pt")}
+    second = []
 
-    def train(*args, **kwargs):
-        second.append(subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100))
+    def train(config, **kwargs):
+        with pytest.raises(UserError) as refused:
+            main.main(run.config(changes))
+        second.append(str(refused.value))
         raise UserError("That was the first.")
 
     monkeypatch.setattr(main.main_ppo, "run_ppo", train)
-    monkeypatch.setattr(sys, "argv", ["main", *overrides])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        run_main(main.main, "dph_trainer")
-    GlobalHydra.instance().clear()
+    with pytest.raises(UserError, match=r"That was the first\."):
+        main.main(run.config(changes))
     folder = tmp_path / "new.run" if writes_store else run.folder
     otherwise = "name another file in data.sft_pt (SFT_PT in the scripts)"
     if not writes_store:
         otherwise = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
-    [refused] = second
-    assert refused.returncode == 2, refused.stderr
-    said = refused.stderr.strip().splitlines()[-1]
-    assert said.startswith(f"Error: A run is under way in {folder} (process {os.getpid()} on ")
+    [said] = second
+    assert said.startswith(f"A run is under way in {folder} (process {os.getpid()} on ")
     assert said.endswith(f": wait for it, or {otherwise}.")
     assert [path.name for path in folder.iterdir()] == ["log.txt"]
 

@@ -33,6 +33,8 @@ METADATA = SampleMetadata(
     max_response_length=32,
     data_files={"/data/train.parquet": "cc"},
     rows=2,
+    overlong_ids=[],
+    chat_template="{}",
     engine="vllm bfloat16",
     config_hash="yy",
 )
@@ -117,8 +119,8 @@ def test_samples_of_another_run_are_rejected(tmp_path, change, named):
     with pytest.raises(UserError, match=named):
         write(path, metadata=dataclasses.replace(METADATA, **change))
     assert path.read_bytes() == before
-    # The same files under other paths are the same run; older files do not name the chat template.
-    moved = dataclasses.replace(METADATA, model="/elsewhere", data_files={"train.parquet": "cc"}, chat_template="{}")
+    # The same files under other paths are the same run.
+    moved = dataclasses.replace(METADATA, model="/elsewhere", data_files={"train.parquet": "cc"})
     write(path, record(1, 1), metadata=moved)
     assert len(list(read_samples(path))) == 2
 
@@ -156,9 +158,6 @@ def test_metadata_that_are_missing_or_foreign(tmp_path):
     metadata_path(path).write_text(json.dumps(stored | {"format": "other/9"}))
     with pytest.raises(UserError, match="not of the format dph-samples/1"):
         write(path)
-    del stored["chat_template"]  # as in files of earlier versions
-    metadata_path(path).write_text(json.dumps(stored))
-    assert read_metadata(path) == METADATA
     del stored["seed"]
     metadata_path(path).write_text(json.dumps(stored))
     with pytest.raises(UserError, match="lacks seed"):

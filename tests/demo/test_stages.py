@@ -1,6 +1,5 @@
 """Stages as real programs: done once, side by side, ended together, continued."""
 
-import json
 import subprocess
 import sys
 import time
@@ -110,12 +109,6 @@ def test_a_stage_whose_input_was_deleted_and_made_again_starts_from_scratch(tmp_
     Pipeline(tmp_path, {}).run(stages[:1])  # and the others in another run
     Pipeline(tmp_path, {}).run(stages)
     assert [(tmp_path / f"{name}.txt").read_text() for name in ("b", "c", "other")] == ["ran\n", "ran\n", "old\n"]
-    # Of a version whose marks do not name outputs.
-    for path in (tmp_path / "stages").glob("*.json"):
-        mark = json.loads(path.read_text())
-        path.write_text(json.dumps({key: value for key, value in mark.items() if key not in ("made", "read")}))
-    Pipeline(tmp_path, {}).run(stages)
-    assert all(runs(tmp_path, name) == 1 for name in ("a", "b", "c", "other"))
 
 
 def test_a_program_is_ended_with_children_that_ignore_sigint():

@@ -5,18 +5,19 @@ from dataclasses import replace
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.data.sample_file import SampleRecord, SampleWriter
 from rl.evaluation.outputs import require_base_judged_alike, stored_base
+from tests.sample_files import metadata
 
-METADATA = SampleMetadata("base", "hash", "hash", 1.0, 0.95, -1, 2, 0, 64, {"/there/a.parquet": "sha"}, 3)
+METADATA = metadata(n=2, data_files={"/there/a.parquet": "sha"}, rows=3)
 GREEDY = replace(METADATA, n=1, temperature=0.0)
 WANTED = {"a.jsonl": replace(METADATA, model="trained", model_hash="other", seed=5), "a.greedy.jsonl": GREEDY}
 
 
-def write(path, metadata, missing=0):
-    with SampleWriter(path, metadata) as writer:
-        for number in range(metadata.rows * metadata.n - missing):
-            prompt, sample = divmod(number, metadata.n)
+def write(path, described, missing=0):
+    with SampleWriter(path, described) as writer:
+        for number in range(described.rows * described.n - missing):
+            prompt, sample = divmod(number, described.n)
             drawn = {"id": prompt, "sample": sample, "response_ids": [1]}
             writer.append(SampleRecord("q", "a", 1.0, 1, "7", "match", "amc23", False, **drawn))
 

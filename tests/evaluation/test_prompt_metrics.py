@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleMetadata
 from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group, transition_shares
 from rl.evaluation.analysis.samples import SampleSet
 from rl.evaluation.measures import MAIN, interval_of, metrics_for
 from rl.metrics.distinct_answers import NO_VOTE
+from tests.sample_files import metadata
 
 STYLES = ("JOIN", "IN", "Others")
 
@@ -18,13 +18,13 @@ STYLES = ("JOIN", "IN", "Others")
 def sample_set(correct, style=None, style_names=STYLES, answer=None, unparsed=0, result=None) -> SampleSet:
     correct = np.array(correct, dtype=bool)
     style = np.zeros(correct.shape, dtype=int) if style is None else np.array(style)
-    metadata = SampleMetadata("model", "hash", "hash", 1.0, 1.0, -1, correct.shape[1], 0, 64, {}, len(correct))
+    described = metadata(n=correct.shape[1], data_files={}, rows=len(correct))
     ids = np.arange(len(correct))
     answer = np.where(correct, 0, 1) if answer is None else np.array(answer)
     tokens, distinct_n = np.full(correct.shape, 5), np.full((len(correct), 4), 0.5)
     judged = (correct, style, style_names, ~correct, 0, answer, result)
     return SampleSet(
-        Path("made by hand"), metadata, ids, *judged, np.ones_like(correct), tokens, distinct_n, unparsed, []
+        Path("made by hand"), described, ids, *judged, np.ones_like(correct), tokens, distinct_n, unparsed, []
     )
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter
+from rl.data.sample_file import SampleRecord, SampleWriter
 from rl.evaluation.analysis.samples import read_judged, read_sample_set
 from rl.metrics.distinct_answers import NO_VOTE
+from tests.sample_files import metadata
 
 STYLES = ("JOIN", "IN")
 # SQL, how scoring it ended, and the digest of what it returned.
@@ -32,8 +33,8 @@ def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", score=None, outcome=
 @pytest.fixture
 def write(tmp_path):
     def write(records, n, rows, name="samples.jsonl"):
-        metadata = SampleMetadata("model", "hash", "hash", 1.0, 0.95, -1, n, 0, 64, {"test.parquet": "hash"}, rows)
-        with SampleWriter(tmp_path / name, metadata) as writer:
+        described = metadata(n=n, data_files={"test.parquet": "hash"}, rows=rows)
+        with SampleWriter(tmp_path / name, described) as writer:
             for one in records:
                 writer.append(one)
         return tmp_path / name

@@ -160,7 +160,7 @@ def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
     assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
     page = (tmp_path / "out" / "report.html").read_text()
     # They repeat the base's responses where the policy has hardly changed, so that it seems to keep more.
-    assert "GRPO: drawn with the base’s seed, as earlier versions" in unescape(page)
+    assert "GRPO: drawn with the base’s seed. Where the policy" in unescape(page)
     assert page.count("<svg") == 2 * 3 and "samples the reference query itself failed" in page
     assert "math: 2 prompts left out as too long." in page and "With 4 prompts per split" in page
 

@@ -39,14 +39,6 @@ def test_every_prompt_counts_alike_and_its_responses_take_turns():
     assert len(firsts & set(range(8))) > 4  # seeds begin with different responses
 
 
-def test_one_response_per_prompt_is_visited_as_before_there_were_several():
-    """The order that checkpoints of earlier versions continue, from that version."""
-    assert RehearsalOrder(range(10), seed=3).take(20) == [
-        *[4, 5, 0, 1, 2, 8, 3, 6, 9, 7],
-        *[1, 9, 5, 6, 4, 3, 8, 0, 2, 7],
-    ]
-
-
 def test_a_state_of_another_store_is_rejected():
     state = RehearsalOrder(range(10), seed=3).state_dict()
     with pytest.raises(ValueError, match="num_rows 10, this run has 11"):

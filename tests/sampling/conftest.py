@@ -15,8 +15,9 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.data.rows import PromptFiles
-from rl.data.sample_file import SampleMetadata, SampleRecord, SampleWriter, read_samples
+from rl.data.sample_file import SampleRecord, SampleWriter, read_samples
 from rl.scorer.client.scorer_client import ScorerClient
+from tests.sample_files import metadata
 from verl.dph.sampling.sampler import SamplingSettings, sample
 
 ANSWERS = (
@@ -139,11 +140,11 @@ def run(prompts, tokenizer, scorer_server, sampling_settings):
     """Samples into a file, with the given engine."""
 
     def run(path, engine, settings=sampling_settings, scorer=scorer_server, max_in_flight=8, **client_settings):
-        metadata = SampleMetadata("m", "mh", "th", 1.0, 0.95, -1, settings.n, 7, 3, {"f": "h"}, len(prompts))
+        described = metadata(n=settings.n, max_response_length=3, rows=len(prompts))
 
         async def scenario():
             async with ScorerClient(scorer, **{"retries": 1, "first_backoff_s": 0.01} | client_settings) as client:
-                with SampleWriter(path, metadata) as writer:
+                with SampleWriter(path, described) as writer:
                     return await sample(
                         engine,
                         tokenizer,

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleMetadata, SampleWriter
+from rl.data.sample_file import SampleWriter
 from rl.scorer.client.scorer_client import ScorerUnavailable
+from tests.sample_files import metadata
 from tests.sampling.conftest import sorted_records
 from verl.dph.sampling.sampler import sample, sample_seed
 
@@ -52,7 +53,7 @@ def test_records_do_not_depend_on_concurrency(tmp_path, run, seeded_engine):
 def test_the_engine_goes_on_while_answers_wait_for_their_score(
     tmp_path, tokenizer, prompts, seeded_engine, sampling_settings
 ):
-    metadata = SampleMetadata("m", "mh", "th", 1.0, 0.95, -1, 4, 7, 3, {"f": "h"}, len(prompts))
+    described = metadata(max_response_length=3, rows=len(prompts))
     engine = seeded_engine()
 
     class HeldScorer:
@@ -73,7 +74,7 @@ def test_the_engine_goes_on_while_answers_wait_for_their_score(
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(drawing, timeout=0.3)
 
-    with SampleWriter(tmp_path / "0.jsonl", metadata) as writer:
+    with SampleWriter(tmp_path / "0.jsonl", described) as writer:
         asyncio.run(scenario(writer))
     # 4 answers are being scored, 4 wait in the queue, and 4 hold their place until there is room
     assert len(engine.requests) == 12

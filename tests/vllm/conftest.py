@@ -15,12 +15,12 @@ import torch
 from transformers import LlamaForCausalLM
 
 from rl.cluster.scorer import temporary_scorer
-from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.processes import end_process_tree
 from rl.demo.base_model import Shape, build_model, tokenized
 from rl.demo.experiment import scorer_config
 from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer, response_text
+from tests.tiny_run import store_origin
 from verl.dph.pef.store import Row, Store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -59,9 +59,8 @@ def store(task, random_model) -> Path:
         with torch.no_grad():
             logits = model(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
         rows.append(Row(row_id, prompt, response, logits.log_softmax(-1).gather(1, response[:, None])[:, 0]))
-    origin = {"model_hash": model_hash(random_model), "tokenizer_hash": tokenizer_hash(random_model)}
     path = task.parent / "pef.pt"
-    Store({"model": str(random_model), "temperature": 1.0, **origin}, rows).save(str(path))
+    Store(store_origin(random_model), rows).save(str(path))
     return path
 
 

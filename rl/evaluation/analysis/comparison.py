@@ -136,7 +136,6 @@ def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
 
 
 def _require_same_scorer(samples: JudgedSamples, others: JudgedSamples) -> None:
-    """Older files do not say what decided their verdicts."""
     own, other = samples.metadata.scorer, others.metadata.scorer
     if "" not in (own, other) and own != other:
         raise UserError(
@@ -146,12 +145,12 @@ def _require_same_scorer(samples: JudgedSamples, others: JudgedSamples) -> None:
 
 
 def _require_comparable(samples: JudgedSamples, base: JudgedSamples) -> None:
-    """Raise UserError unless both sets hold the same prompts, sampled and judged alike; older files name no engine."""
+    """Raise UserError unless both sets hold the same prompts, sampled and judged alike."""
     require_same_prompts(samples, base)
     _require_same_scorer(samples, base)
     for name in (*COMMON_SETTINGS, "engine"):
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
-        if own != other and "" not in (own, other):
+        if own != other:
             raise UserError(
                 f"{samples.path} was sampled with {name} {own} and {base.path} with {other}: sample every method with "
                 "the same settings."

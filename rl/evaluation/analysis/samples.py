@@ -168,7 +168,7 @@ def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> No
             f"{samples.path} was sampled from {', '.join(own)} and {reference.path} from {', '.join(other)}, with "
             "other contents: sample both on the same data file."
         )
-    templates = {samples.metadata.chat_template, reference.metadata.chat_template} - {""}
+    templates = {samples.metadata.chat_template, reference.metadata.chat_template}
     if len(templates) > 1:
         raise UserError(
             f"{samples.path} and {reference.path} were sampled with different chat templates "

@@ -139,9 +139,8 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     ]
     if coupled := _drawn_as_the_base(comparison):
         texts.append(
-            f"{' and '.join(coupled)}: drawn with the base’s seed, as earlier versions of dph evaluate did. Where the "
-            "policy has hardly changed, its responses are then the base’s, so that the keep rate is too high and the "
-            "share of lost prompts too low."
+            f"{' and '.join(coupled)}: drawn with the base’s seed. Where the policy has hardly changed, its responses "
+            "are then the base’s, so that the keep rate is too high and the share of lost prompts too low."
         )
     if not any(name.startswith("dapo") for name in spec.methods):
         texts.append(

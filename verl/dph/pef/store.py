@@ -39,8 +39,6 @@ _ORIGIN = {
     "engine_dtype": "engine dtype",
     "chat_template": "chat template (data.apply_chat_template_kwargs or model.custom_chat_template)",
 }
-# Older stores lack these keys, which are not compared then.
-_ORIGIN_RECORDED_LATER = ("engine_dtype", "chat_template")
 
 WRITE_AGAIN = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
 
@@ -189,8 +187,7 @@ class Store:
             remedy: what to do about it, for the message.
         """
         for name, what in _ORIGIN.items():
-            older = name in _ORIGIN_RECORDED_LATER and name not in self.meta
-            if name in expected and not older and self.meta.get(name) != expected[name]:
+            if name in expected and self.meta.get(name) != expected[name]:
                 raise UserError(
                     f"D_pef store {path} was made with another {what} ({short(self.meta.get(name))}, from "
                     f"{self.meta.get('model')}) than this run's ({short(expected[name])}): its reference log-probs do "

@@ -63,10 +63,10 @@ class RehearsalOrder:
         """Continue where `state` was taken.
 
         Raises:
-            ValueError: when it belongs to another number of rows, seed or store; older states do not name the store.
+            ValueError: when it belongs to another number of rows, seed or store.
         """
         for name, found in (("num_rows", self.num_rows), ("seed", self.seed), ("store", self.store)):
-            if state.get(name, found) != found:
+            if state[name] != found:
                 raise ValueError(f"the saved order has {name} {short(state[name])}, this run has {short(found)}")
         self.epoch, self.position = state["epoch"], state["position"]
         self._visits = self._draw()

@@ -59,8 +59,7 @@ def load(checkpoint: Path, parts: dict[str, Part]) -> None:
         ) from None
     except KeyError as part:
         raise UserError(
-            f"{path} has no {part}: an older version of DPH-RL wrote it; resume with that version, or start another "
-            "run."
+            f"{path} has no {part}: another version of DPH-RL wrote it; resume with that version, or start another run."
         ) from None
     except ValueError as error:
         raise UserError(

@@ -28,18 +28,8 @@ from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 
 logger = logging.getLogger(__name__)
 
-# Sections whose keys the user adds: a key that only one of the two runs has is a change here, and in every section that
-# is empty in the other run. Elsewhere it is a setting of another version, and ignored.
-ADDED_BY_USERS = (
-    *("reward.reward_kwargs.*", "reward.custom_reward_function.reward_kwargs.*", "data.apply_chat_template_kwargs.*"),
-    *("data.mm_processor_kwargs.*", "*.override_config.*", "*engine_kwargs.*", "*sampler_kwargs.*"),
-)
-
 # verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
 CHOOSE_IN_MICRO_BATCHES = ("kl_cov", "clip_cov")
-
-# Settings of earlier versions, and the value that switched them off.
-DROPPED = {"data.sft_refresh": 0}
 
 _SHOWN = 8  # changes in one message
 
@@ -226,37 +216,14 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
-    """The settings that differ and must not."""
+    """The settings that differ and must not; one that only one of the two runs has is null in the other."""
     now, fixed = dict(flat(OmegaConf.to_container(config, resolve=True))), _fixed_by_others(config)
-    trained_with = _implied(config) | dict(flat(before))
-    for key, off in DROPPED.items():
-        if trained_with.get(key, off) != off:
-            yield f"{key} was {trained_with[key]}, which this version does not have"
-    for key in sorted(now.keys() | trained_with.keys()):
-        if (key not in now or key not in trained_with) and not _added_by_user(key, trained_with, now):
-            continue
+    trained_with = dict(flat(before))
+    for key in sorted(now.keys() | trained_with.keys() - {VERDICT}):  # check_verdict compares it
         was, value = trained_with.get(key), now.get(key)
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
         if differs and (among(fixed, key) or not among(MAY_CHANGE, key)):
             yield f"{key} was {was} and is {value}"
-
-
-def _added_by_user(key: str, *runs: dict) -> bool:
-    """Whether a key of only one run lies in a section for users' keys, or in a section that is empty in the other."""
-    *sections, _ = key.split(".")
-    above = [".".join(sections[:depth]) for depth in range(1, len(sections) + 1)]
-    empty = any(section in run and run[section] in (None, {}) for run in runs for section in above)
-    return empty or among(ADDED_BY_USERS, key)
-
-
-def _implied(config: DictConfig) -> dict[str, float | str]:
-    """The values that were fixed in versions whose manifests lack the estimator's settings."""
-    actor = config.actor_rollout_ref.actor
-    implied: dict[str, float | str] = {"log_ratio_max": 1.0, "baseline": "centred"}
-    implied |= {"importance_max": 2.0, "policy_log_ratio_max": 10.0}
-    if actor.sft_loss_mode == "js" and actor.sft_loss_normalization == "joint":
-        implied["js_exp_weight"] = 1.0
-    return {f"actor_rollout_ref.actor.sft_{name}": value for name, value in implied.items()}
 
 
 def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
