@@ -62,7 +62,9 @@ def test_a_validation_has_them_by_data_source():
     # p: 2 of 2; q lost a rollout, which leaves it out of Pass@2 and of the majority
     of_bird = {"pass@1": 0.5, "pass@2": 1.0, "maj@2": 1.0, "style_entropy": 0.0, "distinct_structures": 1.0}
     of_other = {"pass@1": 0.0, "pass@2": 0.0}
-    expected = {f"dph/val/bird/{name}": value for name, value in of_bird.items()}
+    # p: 1, q: 0; r: 0.2 and 0, the rewards
+    expected = {"dph/val_accuracy": (0.5 + 0.1) / 2}
+    expected |= {f"dph/val/bird/{name}": value for name, value in of_bird.items()}
     assert metrics == pytest.approx(expected | {f"dph/val/other/{name}": value for name, value in of_other.items()})
 
 

@@ -12,6 +12,7 @@ from tests.training.test_resume import STEP, save_checkpoint
 from verl.dph import main
 from verl.dph.checks.run import FINISHED
 from verl.dph.config.program import CONFIG_DIR
+from verl.dph.training.rollout_metrics import validation_metrics
 from verl.dph.training.run_record import RunRecord, validation_source
 
 # How validation samples; no value is the evaluation's default.
@@ -21,7 +22,7 @@ SAMPLED = {"temperature": 0.6, "top_p": 0.9, "top_k": 40}
 def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     folder = save_checkpoint(run)
     record = RunRecord(run.folder, step=STEP, total_steps=STEP, steps_per_epoch=1, seconds=4000.0)
-    record.validated(STEP, {"val-core/sql/acc/mean@2": 0.5}, None)
+    record.validated(STEP, {"dph/val_accuracy": 0.5}, None)
     record.saved(STEP)
     record.save()
     monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
@@ -36,7 +37,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     assert said[:3] == [
         FINISHED,
         "my_run: step 4 of 4, 67 min of training, 0 failed rollouts.",
-        "Validation (val-core/sql/acc/mean@2): last 0.5 (step 4), best 0.5 (step 4).",
+        "Validation (dph/val_accuracy): last 0.5 (step 4), best 0.5 (step 4).",
     ]
     assert said[3] == f"Checkpoint: {folder}, best: {folder}"
     program, *overrides = shlex.split(said[4])[3:]
@@ -72,7 +73,7 @@ def record_with(folder, values, checkpoints, metric=None):
         (folder / f"global_step_{step}" / "actor").mkdir(parents=True, exist_ok=True)
         record.saved(step)
     for step, value in values.items():
-        assert record.validated(step, {"val-core/a/acc/mean@1": value, "val-core/b/reward/mean@1": 0.0}, metric) is None
+        assert record.validated(step, {"dph/val_accuracy": value / 2, "val-core/a/acc/mean@1": value}, metric) is None
     record.save()
     return RunRecord.load(folder)
 
@@ -85,7 +86,7 @@ def best_file(folder):
 def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
     record = record_with(tmp_path, {0: 0.9, 10: 0.4, 20: 0.6, 25: 0.8, 30: 0.6}, [10, 20, 30])
     assert record.best() == 20 and best_file(tmp_path) == "20"
-    assert record.metric == "mean of val-core/a/acc/mean@1, val-core/b/reward/mean@1"
+    assert record.metric == "dph/val_accuracy"
     assert record.validations[20] == 0.3
     (tmp_path / "global_step_20" / "actor").rmdir()  # as max_actor_ckpt_to_keep does
     record.save()
@@ -94,7 +95,7 @@ def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
     record.save()
     assert record.validations == {0: 0.45, 10: 0.2} and best_file(tmp_path) == "10"
     record.resumed_at(0)
-    record.validated(10, {"val-core/a/acc/mean@1": 1.0}, None)
+    record.validated(10, {"dph/val_accuracy": 1.0}, None)
     record.save()
     assert best_file(tmp_path) is None  # the checkpoint of that step is one of the run that was begun anew
 
@@ -104,10 +105,20 @@ def test_the_metric_can_be_named(tmp_path):
     assert record.best() == 1
     sentence = record.validated(3, {"val-core/a/acc/mean@1": 1.0}, "val-core/c/acc")
     assert sentence.startswith("trainer.best_metric=val-core/c/acc is not among the metrics of validation (val-core/a/")
-    assert "is nan in step 3" in record.validated(3, {"val-core/a/acc/mean@1": math.nan}, None)
+    assert "is nan in step 3" in record.validated(3, {"dph/val_accuracy": math.nan}, None)
     assert 3 not in record.validations
     record.validated(3, {"dph/keep_rate": 0.7}, "dph/keep_rate")
     assert record.validations == {3: 0.7} and record.metric == "dph/keep_rate"
+
+
+def test_a_failed_rollout_leaves_the_metric_and_earlier_validations(tmp_path):
+    """verl has mean@2 of the whole groups alone, and mean@1 if every group has lost a rollout."""
+    record = RunRecord(tmp_path)
+    for step, accuracies, prompts in ((1, (1, 0, 0, 0), "ppqq"), (2, (1, 1, 0), "pqq"), (3, (1, 0), "pq")):
+        infos = {"acc": accuracies, "reward": accuracies}
+        assert record.validated(step, validation_metrics(["sql"] * len(prompts), prompts, infos, "pq", 2), None) is None
+    assert record.metric == "dph/val_accuracy" and record.validations == {1: 0.25, 2: 0.75, 3: 0.5}
+    assert "dph/val_accuracy is not among the metrics" in record.validated(4, {"dph/keep_rate": 0.7}, None)
 
 
 def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
@@ -133,9 +144,9 @@ def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
     assert len({*sources}) == 11
     assert validation_source(run.config({"trainer.keep_probe.prompts": 4})) == sources[0]  # of another metric
     record = record_with(tmp_path, {10: 0.7}, [10, 20])  # of a version that did not record it
-    record.validated(20, {"val-core/a/acc/mean@1": 0.3, "val-core/b/reward/mean@1": 0.0}, None, sources[0])
+    record.validated(20, {"dph/val_accuracy": 0.15}, None, sources[0])
     assert record.best() == 10
-    record.validated(20, {"val-core/a/acc/mean@1": 0.2, "val-core/b/reward/mean@1": 0.0}, None, sources[1])
+    record.validated(20, {"dph/val_accuracy": 0.1}, None, sources[1])
     assert record.validations == {20: 0.1} and record.best() == 20
 
 

@@ -6,6 +6,7 @@ They describe the policy that sampled the responses, which may be some steps old
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from rl.common.errors import UserError
@@ -14,6 +15,7 @@ from rl.data.questions import answer_kind
 from rl.metrics.response_groups import Response, mean_majority, mean_pass_at_k, style_metrics
 
 VALIDATION = "dph/val/"  # + the data source
+ACCURACY = "dph/val_accuracy"
 
 
 def response_of(data_source: str, score: float, info: Mapping[str, Any]) -> Response:
@@ -59,7 +61,10 @@ def validation_metrics(
     order: Iterable[str],
     n: int,
 ) -> dict[str, float]:
-    """Pass@k, maj@n and styles of each data source of a validation: dph/val/<data source>/<metric>.
+    """Pass@k, maj@n and styles of each data source of a validation (dph/val/<data source>/<metric>), and ACCURACY.
+
+    verl's own mean accuracy (mean@n) is over the prompts with n responses, and n is the largest number of a prompt. So
+    a failed rollout takes its prompt out, and if every prompt has one, the metric has another name.
 
     Args:
         data_sources, prompts: of each response that was scored.
@@ -70,10 +75,14 @@ def validation_metrics(
     """
     place = {prompt: number for number, prompt in enumerate(order)}
     by_source: dict[str, list[tuple[str, Response]]] = {}
+    accuracies: dict[str, dict[str, list[float]]] = {}  # by data source and prompt
     for row in sorted(range(len(prompts)), key=lambda row: place[prompts[row]]):
         source, info = data_sources[row], {name: column[row] for name, column in infos.items()}
         by_source.setdefault(source, []).append((prompts[row], response_of(source, info["reward"], info)))
-    metrics: dict[str, float] = {}
+        accuracy = info["reward"] if info.get("acc") is None else info["acc"]
+        accuracies.setdefault(source, {}).setdefault(prompts[row], []).append(float(accuracy))
+    of_sources = [fmean(map(fmean, of_prompts.values())) for of_prompts in accuracies.values()]
+    metrics = {ACCURACY: fmean(of_sources)} if of_sources else {}
     for source, responses in by_source.items():
         groups = _by_prompt(responses)
         found = mean_pass_at_k(_counts(groups), n) | mean_majority(groups, n) | style_metrics(groups)

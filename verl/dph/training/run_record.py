@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import math
-import re
 import shlex
 import time
 from dataclasses import asdict, dataclass, field, fields
@@ -22,12 +21,11 @@ from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoin
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from verl.dph.sampling.job import chat_template
 from verl.dph.training.config import KEEP_RATE, NEWLY_SOLVED
+from verl.dph.training.rollout_metrics import ACCURACY
 
 logger = logging.getLogger(__name__)
 
 PROBE_FILES = ("solved_files", "unsolved_files")
-# verl's mean accuracy of each data source at validation (trainer_base.py, _val_metrics_update).
-_MEAN_ACCURACY = re.compile(r"val-core/.+/(acc|reward)/mean@\d+")
 
 
 def validation_source(config: DictConfig) -> str:
@@ -50,7 +48,7 @@ class RunRecord:
 
     Attributes:
         folder: of the run, trainer.default_local_dir.
-        metric: the metric of `validations`: trainer.best_metric, or the mean over data sources of verl's mean accuracy.
+        metric: the metric of `validations`: trainer.best_metric, or dph/val_accuracy.
         step: the last one trained.
         total_steps: of the whole run.
         steps_per_epoch: training steps of one pass over the prompts.
@@ -129,13 +127,11 @@ class RunRecord:
         Returns:
             A sentence if `metric` is missing or not a number; then nothing is recorded.
         """
-        named = [metric] if metric else sorted(name for name in metrics if _MEAN_ACCURACY.fullmatch(name))
-        if not named or any(name not in metrics for name in named):
-            wanted = f"trainer.best_metric={metric}" if metric else "verl's mean accuracy"
-            found = ", ".join(sorted(metrics))
+        title = metric or ACCURACY
+        if title not in metrics:
+            wanted, found = f"trainer.best_metric={metric}" if metric else ACCURACY, ", ".join(sorted(metrics))
             return f"{wanted} is not among the metrics of validation ({found}): no checkpoint counts as the best"
-        title = named[0] if len(named) == 1 else f"mean of {', '.join(named)}"
-        value = float(sum(metrics[name] for name in named) / len(named))
+        value = float(metrics[title])
         if not math.isfinite(value):
             return f"{title} is {value} in step {step}, which cannot be the best"
         if title != self.metric or self.validated_on not in ("", source):
