@@ -179,6 +179,14 @@ def test_without_validation_files_nothing_is_validated(run):
     )
 
 
+def test_a_run_that_only_validates_trains_nothing(run):
+    """verl reads val_only only if val_before_train is true, which it is not in the experiments of the paper."""
+    only = {"trainer.val_only": True, "trainer.val_before_train": False}
+    assert run.prepare(only).trainer.val_before_train
+    message = run.rejection(only | {"data.val_files": None})
+    assert message.startswith("trainer.val_only=True validates, and data.val_files is not set: name the files")
+
+
 def test_without_a_policy_loss_there_is_a_rehearsal(run):
     run.prepare({f"{ACTOR}policy_loss_coeff": 0})
     message = run.rejection(of_mode("none") | {f"{ACTOR}policy_loss_coeff": 0.5})

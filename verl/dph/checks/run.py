@@ -128,10 +128,17 @@ def _complete(config: DictConfig) -> None:
     if config.actor_rollout_ref.actor.generate_sft:
         return
     if not config.data.val_files:
+        if config.trainer.val_only:
+            raise UserError(
+                "trainer.val_only=True validates, and data.val_files is not set: name the files (VAL_FILES in the "
+                "scripts), or leave val_only out."
+            )
         # verl loads a validation file even when it does not validate.
         config.data.val_files = config.data.train_files
         config.trainer.update(test_freq=-1, val_before_train=False)
         logger.info("There are no data.val_files: no validation.")
+    if config.trainer.val_only:  # verl reads it after a validation before training, and without one it trains
+        config.trainer.val_before_train = True
 
 
 def rules_of_sampling(subject: Subject) -> Finding:
