@@ -28,6 +28,7 @@ PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimat
 WRITES = {f"{ACTOR}generate_sft": True, "data.sft_refinement_failures": "drop"}
 COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
 STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
+FSDP = f"{ACTOR}fsdp_config."
 BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
@@ -44,6 +45,8 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (SEPARATE | {STEPS: 4}, "data.train_batch_size=8 is not trainer.v1.separate_async.parameter_sync_step=4"),
         (SEPARATE | {OWN_DEVICES: 0}, "set actor_rollout_ref.rollout.nnodes and"),
         (SEPARATE | {BACKEND: "nccl"}, "checkpoint_engine.backend=nccl does not carry weights"),
+        (SEPARATE | {f"{FSDP}param_offload": True}, "fsdp_config.param_offload=True would lose updates with trainer"),
+        (SEPARATE | {f"{FSDP}offload_policy": True}, "fsdp_config.offload_policy=True would lose updates with trainer"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
@@ -238,6 +241,8 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         FILTERED | {"algorithm.success_cap": 0.6},
         COLOCATE,
         SEPARATE,
+        SEPARATE | {STEPS: 1, f"{ACTOR}ppo_mini_batch_size": 8, f"{FSDP}param_offload": True},
+        SEPARATE | {"algorithm.rollout_correction.bypass_mode": True, f"{FSDP}param_offload": True},
         ULYSSES | {"trainer.n_gpus_per_node": 4},
         # the reference of a LoRA run is not a second model
         of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},

@@ -147,6 +147,16 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
             f"actor_rollout_ref.rollout.checkpoint_engine.backend={backend} does not carry weights to rollouts on "
             f"devices of their own: use {'gloo' if on_cpu else 'nccl, or another one of verl for this device'}."
         )
+    # For old log-probs verl saves the weights, loads those of the step's start, and loads the saved ones again
+    # (trainer_separate_async.py). fsdp2_sharded_save_to_cpu copies nothing if they are in main memory already.
+    actor, correction = config.actor_rollout_ref.actor, config.algorithm.rollout_correction
+    offloaded = [name for name in ("param_offload", "offload_policy") if actor.fsdp_config[name]]
+    if actor.strategy == "fsdp2" and offloaded and updates > 1 and not (correction and correction.bypass_mode):
+        yield (
+            f"actor.fsdp_config.{offloaded[0]}=True would lose updates with trainer.v1.trainer_mode=separate_async, "
+            "because verl saves no copy of weights that are in main memory: set it to False (OFFLOAD in the scripts), "
+            f"or trainer.v1.separate_async.parameter_sync_step={updates} to 1."
+        )
 
 
 def keep_probe(config: DictConfig) -> Iterator[str]:
