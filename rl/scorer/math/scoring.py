@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from functools import partial
 
 from pydantic import BaseModel, Field
@@ -34,6 +35,18 @@ class MathScorer(WorkerScorer):
         return await self._score_distinct((gold,), answers, partial(self._compare, gold), _NO_ANSWER)
 
     async def _compare(self, gold: str, pred: str) -> Score:
+        score = await self._judge(gold, pred)
+        if not score.outcome.startswith("pred_"):
+            return score
+        # Gold itself may hang or crash the worker, only when it is compared: then it does so beside any answer.
+        simplest = await self.scores.get((gold, None), lambda: self._judge(gold, "0"))
+        if simplest.flag == "result":
+            return score
+        outcome = simplest.outcome.replace("pred_", "gold_")
+        flag = "gold_error" if outcome.startswith("gold_") else simplest.flag
+        return replace(simplest, outcome=outcome, flag=flag, pred=pred)
+
+    async def _judge(self, gold: str, pred: str) -> Score:
         seconds = self._settings.prediction_seconds
         job = {"job": "math", "pred": pred, "gold": gold, "seconds": seconds}
         header, _ = await self._ask(lambda _: (job, b""), seconds + self._settings.grace_seconds)

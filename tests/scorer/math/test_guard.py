@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from rl.scorer.config import MathSettings
-from rl.scorer.math.scoring import MathScorer
+from rl.scorer.math.scoring import MathQuestion, MathScorer
+from rl.scorer.outcomes import Score
 from tests.scorer.conftest import REPOSITORY, running
 
 # Of processor time, for one answer and for the worker, which is killed.
@@ -32,12 +33,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def scorer() -> MathScorer:
     settings = {"class_name": "MathRewardModel", "num_instances": 1, "slow_instances": 1, "sandbox": "off"}
-    return MathScorer(MathSettings.model_validate(settings))
+    limits = {"prediction_seconds": SECONDS, "grace_seconds": SECONDS}
+    return MathScorer(MathSettings.model_validate(settings | limits))
 
 
 @pytest.fixture(scope="module")
 def ask(scorer: MathScorer, folder: Path) -> Iterator[Callable[..., str]]:
-    """ask(gold, pred, seconds=SECONDS): the outcome of one comparison."""
+    """ask(gold, pred, seconds=SECONDS): the outcome of one comparison; ask.score(gold, *preds): those of responses."""
     with asyncio.Runner() as runner, contextlib.ExitStack() as stack:
         workers = running(scorer)
         with contextlib.chdir(folder):
@@ -49,6 +51,11 @@ def ask(scorer: MathScorer, folder: Path) -> Iterator[Callable[..., str]]:
             header, _ = runner.run(scorer._ask(lambda _: (job, b""), KILLED_AFTER_SECONDS))
             return header["outcome"]
 
+        def score(gold: str, *preds: str) -> list[str]:
+            responses = [rf"\boxed{{{pred}}}" for pred in preds]
+            return [each.outcome for each in runner.run(scorer.score(MathQuestion(ground_truth=gold), responses))]
+
+        outcome.score = score
         yield outcome
 
 
@@ -107,6 +114,31 @@ def test_a_hostile_gold_answer_is_not_the_prediction_s_fault(ask: Callable[..., 
     assert ask(HOSTILE["a megabyte of digits"], "5") == "gold_error"
     assert ask("5", HOSTILE["a megabyte of digits"]) == "pred_error"
     assert ask(r"\frac{1}{2}", "0.5", seconds=60) == "match"
+
+
+def test_a_gold_answer_that_hangs_only_when_it_is_compared_judges_nothing(ask: Callable[..., str]) -> None:
+    assert ask.score(HOSTILE["tower"], "7", "8", HOSTILE["tower"]) == ["gold_timeout", "gold_timeout", "match"]
+    assert ask.score("7", HOSTILE["tower"], "8") == ["pred_timeout", "mismatch"]
+
+
+def test_a_gold_answer_that_crashes_the_worker_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def reply(prepare: Callable[[None], tuple[dict, bytes]], cpu_limit: float) -> tuple[dict, bytes]:
+        job, _ = prepare(None)
+        crashed = {"outcome": "pred_error", "error": "it crashed the process that ran it"}
+        lost = {"outcome": "infra_error", "error": "lost"}
+        mismatch = {"outcome": "mismatch", "score": 0.0}
+        if job["gold"] == "lost":
+            return (lost if job["pred"] == "0" else crashed), b""
+        return (crashed if "crash" in job.values() else mismatch), b""
+
+    made = MathScorer(MathSettings(class_name="MathRewardModel", num_instances=1))
+    monkeypatch.setattr(made, "_ask", reply)
+
+    def score(gold: str) -> Score:
+        return asyncio.run(made.score(MathQuestion(ground_truth=gold), [r"\boxed{crash}"]))[0]
+
+    assert [score(gold).outcome for gold in ("crash", "7", "lost")] == ["gold_error", "pred_error", "infra_error"]
+    assert score("crash").flag == "gold_error"
 
 
 # Python in the place of a symbol. Written without parentheses and blanks, which math-verify removes: it sets an
