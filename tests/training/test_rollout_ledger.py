@@ -238,6 +238,15 @@ def test_a_step_without_a_group_ends_the_run_whatever_is_allowed(groups_of_3, fa
         step(groups_of_3)
 
 
+def test_a_validation_without_a_rollout_ends_the_run_whatever_is_allowed(groups_of_3, monkeypatch):
+    groups_of_3.config.actor_rollout_ref.rollout.val_kwargs = {"n": 2}
+    failed = {prompt: {"is_prompt": True, "status": "failure", "global_steps": 1} for prompt in "abc"}
+    monkeypatch.setattr(groups_of_3.queue, "kv_list", lambda: {"val": failed})
+    monkeypatch.setattr(groups_of_3.queue, "kv_clear", lambda keys, partition_id: None)
+    with pytest.raises(UserError, match="6 of 6 rollouts failed in step 1"):
+        groups_of_3.replay_buffer.sample(global_steps=1, partition_id="val", batch_size=3)
+
+
 def test_stale_groups_are_not_failures(trainer):
     trainer.global_steps = 5
     for prompt in ("a", "b"):

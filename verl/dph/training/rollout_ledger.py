@@ -121,7 +121,7 @@ class RolloutLedger:
             samples: per prompt; None: the partition's number in the settings.
 
         Raises:
-            UserError: more than trainer.max_failed_rollouts are missing.
+            UserError: more than trainer.max_failed_rollouts are missing, or all of them.
         """
         rollout = self.config.actor_rollout_ref.rollout
         n = samples or (rollout.val_kwargs.n if partition_id == "val" else rollout.n)
@@ -133,6 +133,8 @@ class RolloutLedger:
                 raise
             raise self._too_many_failed(expected, expected, global_steps) from None
         there = _samples_there(batch.keys)
+        if not there:  # in validation verl raises no error, and asks TransferQueue for no rows, which does
+            raise self._too_many_failed(expected, expected, global_steps)
         lone = _lone(there, n) if partition_id == "train" else set()
         failed = expected - there.total() + len(lone)
         if partition_id == "train":
