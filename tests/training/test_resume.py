@@ -315,6 +315,21 @@ def test_a_run_from_another_runs_checkpoint_has_a_folder_of_its_own(run):
     run.prepare(from_other)
 
 
+def test_an_earlier_checkpoint_is_continued_only_without_the_later_ones(run):
+    """After an interruption before its first save the run would go on from the latest one."""
+    folder = save_checkpoint(run)
+    later = run.folder / "global_step_10"
+    shutil.copytree(folder, later)
+    newest = run.folder / "latest_checkpointed_iteration.txt"
+    newest.write_text("10")
+    by_path = BY_PATH | {"trainer.resume_from_path": str(folder)}
+    words = f"{folder}, whose run also has a checkpoint of step 10: delete or move those after step 4 and write 4 into "
+    assert words + str(newest) in run.rejection(by_path)
+    run.prepare(BY_PATH | {"trainer.resume_from_path": str(later)})
+    shutil.rmtree(later)
+    run.prepare(by_path)
+
+
 def test_a_critics_schedule_that_spans_the_run_fixes_its_steps(run):
     critic = {"algorithm.adv_estimator": "gae", "critic.optim.lr_scheduler_type": "cosine"}
     before = OmegaConf.to_container(run.config(critic | {"trainer.total_training_steps": 60}), resolve=True)

@@ -161,6 +161,25 @@ def check_unused(folder: Path, resumed: Path | None = None) -> None:
         )
 
 
+def check_no_later(folder: Path) -> None:
+    """Reject a checkpoint of the run's own folder before others: interrupted before its first save, the run would go on
+    from the latest one.
+
+    Args:
+        folder: global_step_N, which trainer.resume_from_path names.
+
+    Raises:
+        UserError: naming the latest checkpoint.
+    """
+    step = step_of(folder) or 0
+    if later := sorted(found for path in folder.parent.glob("global_step_*") if (found := step_of(path) or 0) > step):
+        raise UserError(
+            f"This run would go on from trainer.resume_from_path={folder}, whose run also has a checkpoint of step "
+            f"{later[-1]}: delete or move those after step {step} and write {step} into {folder.with_name(NEWEST)}, or "
+            "give this run another name (NAME in the scripts, trainer.default_local_dir)."
+        )
+
+
 def reject(config: DictConfig, folder: Path, changes: list[str]) -> None:
     """Reject a checkpoint that was trained otherwise; with trainer.resume_with_changes=True only warn.
 
