@@ -23,7 +23,7 @@ class Score:
     outcome: of rl.common.outcomes; infra_error judges nothing, and the response must be scored again. score: 0 to 1.
     flag: "result", "error" or "gold_error". payload: JSON text of the rows, "timeout" or "error: ...". pred: the answer
     extracted from the response, or None. digest, result_rows: digest and number of all rows, if requested. shaped: the
-    reward, if it differs from the score.
+    reward, if it differs from the score. lasting: false if the next request must score the response again.
     """
 
     outcome: str
@@ -34,6 +34,7 @@ class Score:
     digest: str | None = None
     result_rows: int | None = None
     shaped: float | None = None
+    lasting: bool = True
 
     @property
     def reward(self) -> float:
@@ -48,7 +49,7 @@ class Score:
     @property
     def kept_bytes(self) -> int | None:
         """About its size in a cache; None if it must not be kept."""
-        if self.outcome == INFRA_ERROR:
+        if self.outcome == INFRA_ERROR or not self.lasting:
             return None
         return sys.getsizeof(self.payload) + sys.getsizeof(self.pred) + _ENTRY_BYTES
 

@@ -127,6 +127,34 @@ def peak_bytes(scorer: Scorer) -> int:
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
 
+def test_what_a_view_reads_of_the_clock_is_kept_for_no_other_day(
+    sql_scorer: Callable[..., SqlScorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = "CREATE VIEW today AS SELECT date('now') d; CREATE VIEW plain AS SELECT d FROM today WHERE d IS NULL"
+    make_database(tmp_path / SHOP, f"{views}; CREATE VIEW shop AS SELECT id, upper(name) FROM clients")
+    scorer = sql_scorer()
+
+    async def runs(gold: str, pred: str) -> tuple[int, int]:
+        """Runs of the gold query and of the prediction in two equal requests."""
+        before = scorer.golds.misses, scorer.scores.misses
+        asked = SqlQuestion(db_id=SHOP, gold_sql=gold, cmp_method="bird")
+        found = [score.outcome for _ in range(2) for score in await scorer.score(asked, [fenced(pred)])]
+        assert found == ["match"] * 2
+        return scorer.golds.misses - before[0], scorer.scores.misses - before[1]
+
+    async def scenario() -> None:
+        async with running(scorer):
+            assert await runs("SELECT d FROM today", "SELECT d FROM today") == (2, 2)
+            assert await runs("SELECT d FROM plain WHERE d > 1", "SELECT 1 WHERE 0") == (2, 1)
+            assert await runs("SELECT * FROM shop", "SELECT * FROM shop ") == (1, 1)
+            years = "SELECT strftime('%Y', '2020-01-05') FROM clients"
+            assert await runs(f"WITH y AS ({years}) SELECT * FROM y", years) == (1, 1)
+            monkeypatch.setattr(sql_scoring, "_today", lambda: "tomorrow")
+            assert await runs("SELECT d FROM plain WHERE d > 1", "SELECT 1 WHERE 0") == (2, 1)
+
+    asyncio.run(scenario())
+
+
 LONG = "x" * 1_000_000
 
 

@@ -32,6 +32,12 @@ _ALLOWED_ACTIONS = frozenset(
 # argument: which address), a collation. Random numbers would make scores random; the date is allowed, because reference
 # queries of BIRD compute ages.
 _DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "icu_load_collation", "random", "randomblob"})
+_CLOCK_FUNCTIONS = frozenset(
+    {
+        *("date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff"),
+        *("current_date", "current_time", "current_timestamp"),
+    }
+)
 # Not the statement's fault: the file is locked, gone or unreadable now.
 _DATABASE_FAULTS = frozenset(
     {
@@ -99,9 +105,13 @@ Connection = TypeVar("Connection", bound=_Closable)
 
 
 class LastConnections(Generic[Connection]):
-    """Keeps the last MOST_OPEN databases open, each by one connection."""
+    """Keeps the last MOST_OPEN databases open, each by one connection.
+
+    clock: whether the last statement may have read the clock in a view or macro of the database.
+    """
 
     MOST_OPEN: int
+    clock = False
 
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[str, str], Connection] = OrderedDict()
@@ -162,6 +172,7 @@ class Executor(LastConnections[sqlite3.Connection]):
         """
         check_text(sql, self._limits)
         deadline = time.thread_time() + seconds
+        self.clock = False
         try:
             if first_word(sql) == "EXPLAIN":
                 # The authorizer sees only the explained statement.
@@ -199,7 +210,14 @@ class Executor(LastConnections[sqlite3.Connection]):
         connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
         # SQLite creates these two tables at their first use, which the authorizer would reject as a write.
         connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
-        connection.set_authorizer(_authorize)
+        connection.set_authorizer(self._authorize)
+
+    def _authorize(self, action: int, _: str | None, detail: str | None, __: str | None, view: str | None) -> int:
+        if action == sqlite3.SQLITE_FUNCTION:
+            if detail in _DENIED_FUNCTIONS:
+                return sqlite3.SQLITE_DENY
+            self.clock |= view is not None and detail in _CLOCK_FUNCTIONS
+        return sqlite3.SQLITE_OK if action in _ALLOWED_ACTIONS else sqlite3.SQLITE_DENY
 
 
 def _translated(error: sqlite3.Error, code: int | None) -> Exception:
@@ -212,12 +230,6 @@ def _translated(error: sqlite3.Error, code: int | None) -> Exception:
     if primary in _DAMAGES and code != sqlite3.SQLITE_CORRUPT_VTAB:
         return DamagedDatabase(text)
     return DatabaseFault(text) if primary in _DATABASE_FAULTS else StatementError(text)
-
-
-def _authorize(action: int, _: str | None, detail: str | None, *__: str | None) -> int:
-    if action not in _ALLOWED_ACTIONS or (action == sqlite3.SQLITE_FUNCTION and detail in _DENIED_FUNCTIONS):
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
 
 
 def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row]:

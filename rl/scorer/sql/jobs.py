@@ -9,6 +9,9 @@
   `digest` is true. The job's body has gold's rows unless this worker still holds them; the reply's body is the payload
   as JSON.
 
+The replies to gold and score also have {clock: true} if the statement may read the clock in a view or macro, so that
+the statement's text does not show it.
+
 The Executor of each engine explains uri, version and seconds. Other outcomes: pred_error or gold_error with "error",
 pred_timeout or gold_timeout, fault with "error" (the database, or the part that the prediction reads, could not be
 read).
@@ -31,7 +34,7 @@ from rl.scorer.sql.execute import (
     StatementTimeout,
     marshalled,
 )
-from rl.scorer.sql.lexer import has_top_level_order_by
+from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock
 from rl.scorer.sql.payload import result_digest, rows_as_json
 from rl.scorer.sql.stored import read_table
 
@@ -106,6 +109,7 @@ class SqlJobs:
         ordered = has_top_level_order_by(job["sql"], self._engine)
         header = {"outcome": "gold", "ordered": ordered, "rows": len(rows), "null": null}
         header["columns"] = len(rows[0]) if rows else 0
+        header |= self._clock(job["sql"])
         body = marshalled(rows)
         if len(body) > _LARGE_BYTES:
             _check_equal_rows_fit(rows, body)
@@ -129,9 +133,12 @@ class SqlJobs:
             score = 0.0 if job["method"] == STORED else SQL_CREDITS[job["reward"]](gold, rows)
             outcome = "partial" if score > 0 else "mismatch"
         payload = rows_as_json(rows, *self._payload_cap)
-        header = {"outcome": outcome, "score": score}
+        header = {"outcome": outcome, "score": score} | self._clock(job["sql"])
         header |= _digest(rows, job) if job["digest"] else {}
         return header, payload.encode()
+
+    def _clock(self, sql: str) -> dict:
+        return {"clock": True} if self._executor.clock and not reads_clock(sql, self._engine) else {}
 
     def _gold_rows(self, job: dict, body: bytes) -> GoldRows:
         """Gold from the body, or held since an earlier job; the server knows what each worker holds (ByteLru)."""

@@ -37,7 +37,7 @@ _CLOCK = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"}
 _POSTGRESQL_CLOCK = _CLOCK | {
     *("AGE", "CLOCK_TIMESTAMP", "CURRENT_LOCALTIME", "CURRENT_LOCALTIMESTAMP", "GET_CURRENT_TIME"),
     *("GET_CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "STATEMENT_TIMESTAMP"),
-    *("TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
+    *("AGO", "PG_CONF_LOAD_TIME", "PG_POSTMASTER_START_TIME", "TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
 }
 # SQLite's functions of time mean now if they get no time, or one that says now: a text, a column or an expression.
 _SQLITE = _Dialect.of(
@@ -53,7 +53,8 @@ _POSTGRESQL = _Dialect.of(
     {"NOW", "TODAY", "TOMORROW", "YESTERDAY"},
     set(),
 )
-_BY_NAME = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
+# DuckDB reads no text as today.
+_BY_NAME = {"sqlite": _SQLITE, "duckdb": _POSTGRESQL._replace(moments=frozenset()), "postgresql": _POSTGRESQL}
 _DIALECTS = {name: _BY_NAME[engine.dialect] for name, engine in ENGINES.items()}
 # Strings and names with escapes.
 _ESCAPES = re.compile(r"\bE'", re.IGNORECASE)
@@ -90,9 +91,11 @@ def reads_clock(sql: str, engine: str = "sqlite") -> bool:
     dialect, previous = _DIALECTS[engine], ""
     for match in tokens(sql, engine):
         token = match[0].upper()
-        if token in dialect.clock or (token == "(" and previous.strip('"`[]') in dialect.times):
+        if token.strip('"') in dialect.clock or (token == "(" and previous.strip('"`[]') in dialect.times):
             return True
-        if token.startswith("'") and not dialect.moments.isdisjoint(re.findall(r"\w+", token)):
+        # A text with escapes, E'\x6eow' or U&'n\006fw', can say anything.
+        says_now = previous in ("E", "&") or not dialect.moments.isdisjoint(re.findall(r"\w+", token))
+        if match["opaque"] is not None and dialect.moments and says_now:
             return True
         previous = token
     return False

@@ -109,8 +109,14 @@ class _GoldQuery(NamedTuple):
 
 
 def _day(sql: str, engine: str) -> str:
-    """The day (UTC) for which the result of a query that reads the clock is kept; empty for any other query."""
-    return datetime.now(UTC).date().isoformat() if reads_clock(sql, engine) else ""
+    """The day for which the result of a query that reads the clock is kept; empty for any other query."""
+    return _today() if reads_clock(sql, engine) else ""
+
+
+def _today() -> str:
+    """The date in UTC and, if it differs, in local time, which a query can ask for."""
+    now = datetime.now(UTC)
+    return " ".join(dict.fromkeys(day.date().isoformat() for day in (now, now.astimezone())))
 
 
 @dataclass(frozen=True)
@@ -132,8 +138,13 @@ class _Gold:
         return self.header.get("null", False)
 
     @property
+    def clock(self) -> bool:
+        """Whether gold may read the clock in a view, so that it holds now, but no day is known."""
+        return self.header.get("clock", False)
+
+    @property
     def kept_bytes(self) -> int | None:
-        return None if self.header["outcome"] == INFRA_ERROR else len(self.body) + 1000
+        return None if self.clock or self.header["outcome"] == INFRA_ERROR else len(self.body) + 1000
 
 
 class SqlScorer(WorkerScorer):
@@ -284,7 +295,7 @@ class SqlScorer(WorkerScorer):
         return await self.golds.get(of, lambda: self._run_gold(database, query, of))
 
     async def _run_gold(self, database: Database, query: _GoldQuery, of: tuple) -> _Gold:
-        seconds = self.settings.gold_seconds
+        seconds, today = self.settings.gold_seconds, _today()
         job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": query.sql, "seconds": seconds}
         if query.tables:
             tables = [(identity[0], columns) for identity, columns in query.tables]
@@ -292,7 +303,8 @@ class SqlScorer(WorkerScorer):
         header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key names the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
-        return _Gold(key, header, body)
+        # Scores and the rows that workers hold are kept under this key.
+        return _Gold(f"{key}/{today}" if "clock" in header else key, header, body)
 
     async def _run_prediction(
         self, database: Database, gold: _Gold, method: str, digest: bool, pred: str, rounded: bool = False
@@ -323,7 +335,8 @@ class SqlScorer(WorkerScorer):
         if "score" not in header:
             return failure(header, pred)
         found = header.get("digest"), header.get("rows")
-        return Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
+        score = Score(header["outcome"], header["score"], "result", payload.decode(), pred, *found)
+        return replace(score, lasting=False) if "clock" in header else score
 
     async def _run(self, database: Database, prepare: Prepare, seconds: float, side: str) -> Reply:
         limit = seconds + self.settings.grace_seconds

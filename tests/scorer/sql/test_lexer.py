@@ -1,7 +1,10 @@
 """Reading SQL text: repairs, a top-level ORDER BY, and the clock."""
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
+
+import pytest
 
 from rl.scorer.answers import read_sql
 from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock, repair
@@ -74,6 +77,23 @@ def test_gold_that_reads_the_clock_is_of_a_day() -> None:
     today = datetime.now(UTC).date().isoformat()
     assert _GoldQuery.of("SELECT a > = 1 FROM t", "sqlite")[:2] == ("SELECT a >= 1 FROM t", "")
     assert _GoldQuery.of("SELECT date('now')", "sqlite").day in (today, datetime.now(UTC).date().isoformat())
+
+
+@pytest.fixture
+def local_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A time zone whose date is not the date in UTC."""
+    monkeypatch.setenv("TZ", "AAA-14" if datetime.now(UTC).hour >= 10 else "BBB+12")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("local_time")
+def test_a_day_is_also_a_local_one() -> None:
+    days = _GoldQuery.of("SELECT date('now', 'localtime')", "sqlite").day.split()
+    assert days == [datetime.now(UTC).date().isoformat(), datetime.now().date().isoformat()]
+    assert days[0] != days[1]
 
 
 HOSTILE = ["/*", "'", '"', "YEAR(", "> ", "<", "```sql", "ORDER ", "--", "[", "```sql ```", "<think>", "</think>"]
