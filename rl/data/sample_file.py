@@ -188,6 +188,8 @@ class SampleWriter:
     """
 
     def __init__(self, samples: Path, metadata: SampleMetadata):
+        if samples.suffix != ".jsonl":  # files of other names would share the metadata
+            raise UserError(f"{samples} does not end in .jsonl, as files of samples do: give another name.")
         self._path, self._wanted = samples, metadata.rows * metadata.n
         samples.parent.mkdir(parents=True, exist_ok=True)
         self._file = AppendLog(samples)

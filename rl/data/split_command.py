@@ -37,6 +37,13 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         settings = settings_of(options.experiment or os.environ.get("SETTINGS") or default)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
+        for name, value, kind, wanted in (
+            ("SAMPLES_PER_PROMPT", n, int, "a whole number"),
+            ("launch.near_perfect", launch.near_perfect, int, "a whole number"),
+            ("launch.keep_zero", keep_zero, bool, "true or false"),
+        ):
+            if type(value) is not kind:
+                raise UserError(f"{name} is {value!r}: give {wanted}.")
         if options.threshold is None and n != PAPER_N:
             raise UserError(
                 f"The experiment's threshold assumes {PAPER_N} samples per prompt, not {n}: pass --threshold."
@@ -46,9 +53,12 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         correct, wrong = Path(launch.train_correct), Path(launch.train_wrong)
         if options.out:
             correct, wrong = options.out / CORRECT_NAME, options.out / WRONG_NAME
+        if correct.absolute() == wrong.absolute():
+            raise UserError(f"{correct} cannot be both parts: TRAIN_CORRECT and TRAIN_WRONG name one file.")
         for part in (correct, wrong):
-            if part.exists() and part.samefile(data):
-                raise UserError(f"The split would replace {data}, which it reads: give another folder with --out.")
+            for file in (data, *samples):
+                if part.exists() and file.exists() and part.samefile(file):
+                    raise UserError(f"The split would replace {file}, which it reads: give another folder with --out.")
         parts = split(data, samples, threshold=threshold, n=n, keep_zero=keep_zero)
         write_split(parts, correct, wrong)
         sys.stdout.write(summary(parts, threshold, n, launch.paper))
@@ -59,11 +69,16 @@ def settings_of(name: str) -> "DictConfig":
     """The settings in the files of an experiment and of pre-sampling, with the variables that are set.
 
     Raises:
-        UserError: the experiment does not exist.
+        UserError: the experiment does not exist, or has a setting that nothing reads.
     """
     from rl.configuration.variables import merged
 
-    return merged([files("method")["offline_sampling"], experiment(name)])
+    method, found = files("method")["offline_sampling"], experiment(name)
+    if name not in files("experiment"):
+        from rl.configuration.run import Run  # loads Hydra
+
+        Run("", method, found).check_own_files()
+    return merged([method, found])
 
 
 def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:

@@ -58,12 +58,15 @@ def main(arguments: list[str] | None = None) -> int:
     if options.seeds:
         _compare_seeds(runs_of_methods(options.seeds), options.baselines, options.out)
         return 0
-    from rl.evaluation.compared_runs import comparison_spec, names_of
+    from rl.evaluation.compared_runs import EVALUATION, comparison_spec, names_of
     from rl.evaluation.report.write import write_report
 
-    spec = comparison_spec(names_of(options.runs))
-    spec.write(options.out / "spec.json")
+    named = names_of(options.runs)
+    if options.out.resolve() in {folder for run in named.values() for folder in (run, run / EVALUATION)}:
+        raise UserError(f"--out {options.out} holds one of the evaluations that are compared: name another folder.")
+    spec = comparison_spec(named)
     write_report(spec, options.out)
+    spec.write(options.out / "spec.json")
     pictures = [path for kind in ("*.svg", "*.png") for path in sorted(options.out.glob(kind))]
     written = [options.out / "report.json", options.out / "report.html", *pictures]
     sys.stdout.writelines(f"{path}\n" for path in written)
@@ -81,7 +84,7 @@ def runs_of_methods(words: Sequence[str]) -> dict[str, list[Path]]:
         method, _, runs = word.partition("=")
         if not re.fullmatch(r"[\w.+-]+", method) or not all(runs.split(",")):
             raise UserError(f"--seeds {word}: give METHOD=RUN,RUN with the folders of a method's runs.")
-        found.setdefault(method, []).extend(map(Path, runs.split(",")))
+        found.setdefault(method, []).extend(Path(run).expanduser() for run in runs.split(","))
     counts = {method: len(runs) for method, runs in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{method} {count}" for method, count in counts.items())
@@ -131,7 +134,11 @@ def _seeds(methods: dict[str, list[Path]]) -> list[int]:
     for method, seeds in known.items():
         if len({*seeds}) < len(seeds):
             raise UserError(f"--seeds: the runs of {method} have the seeds {listed[method]}: name one of each seed.")
-    return known[[*methods][0]] if len(known) == len(methods) else [*range(1, 1 + len([*methods.values()][0]))]
+    if len(known) == len(methods):
+        return known[[*methods][0]]
+    unknown = ", ".join(name for name in methods if name not in known)
+    sys.stderr.write(f"No checkpoint of a run of {unknown} says its seed: seeds are counted from 1, in your order.\n")
+    return [*range(1, 1 + len([*methods.values()][0]))]
 
 
 def _require_one_method(method: str, manifests: Mapping[Path, Mapping[str, Any]]) -> None:

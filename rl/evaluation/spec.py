@@ -54,7 +54,7 @@ def _below_folder(path: Path, info: ValidationInfo) -> Path:
 
 
 def _from_folder(path: Path, info: SerializationInfo) -> str:
-    return os.path.relpath(path, info.context)
+    return os.path.relpath(path.parent.resolve() / path.name, info.context)
 
 
 RelativePath = Annotated[Path, AfterValidator(_below_folder), PlainSerializer(_from_folder)]

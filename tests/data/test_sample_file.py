@@ -151,6 +151,13 @@ def test_after_a_scorer_that_did_not_say_the_next_one_that_says_counts(tmp_path)
     assert read_metadata(path).scorer == "ab" * 32
 
 
+@pytest.mark.parametrize("name", ["gen_t0.8", "run1"])
+def test_files_of_other_names_would_share_their_metadata(tmp_path, name):
+    with pytest.raises(UserError, match=f"{name} does not end in .jsonl, as files of samples do"):
+        SampleWriter(tmp_path / name, METADATA)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_metadata_that_are_missing_or_foreign(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))

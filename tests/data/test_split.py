@@ -108,5 +108,5 @@ def test_samples_in_several_files_and_prompts_that_were_too_long(tmp_path, data)
 def test_an_empty_part_is_an_error_that_names_a_threshold(tmp_path, data, counts, threshold, keep_zero, sentence):
     accs = accs_of(dict(zip((10, 20, 30, 40), counts, strict=True)))
     with pytest.raises(UserError) as error:
-        parts_of(data, write_samples(tmp_path / "0", data, accs), threshold=threshold, keep_zero=keep_zero)
+        parts_of(data, write_samples(tmp_path / "0.jsonl", data, accs), threshold=threshold, keep_zero=keep_zero)
     assert sentence in str(error.value)

@@ -127,6 +127,9 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
     path.write_text("defaults: [qwen_math, _self_]\nlaunch: {near_perfect: 5}\n")
     launch = settings_of(str(path)).launch
     assert (launch.near_perfect, launch.keep_zero, launch.paper.name) == (5, False, "Qwen2.5-Math")
+    path.write_text("defaults: [qwen_math, _self_]\nlaunch: {near_prefect: 3}\n")
+    with pytest.raises(UserError, match=r"launch.near_prefect is not a setting: did you mean launch.near_perfect"):
+        settings_of(str(path))
     for other in (path.with_suffix(".sh"), tmp_path / "mine.yaml"):
         path.rename(path := other)
         with pytest.raises(UserError, match=f"{path}' are not a YAML file in a folder named experiment: give demo"):
@@ -137,6 +140,23 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
 def test_the_folder_is_named_as_in_the_scripts(model, folder, monkeypatch):
     monkeypatch.setenv("MODEL_PATH", model)
     assert settings_of("llama_sql").launch.data.endswith(f"/data/sql/{folder}")
+
+
+def test_parts_and_samples_are_different_files(tmp_path, of_eight, run_program, monkeypatch):
+    data, samples = of_eight(tmp_path)
+    monkeypatch.setenv("TRAIN_WRONG", str(tmp_path / "wrong.parquet"))
+    given = ("--samples", samples, "--data", data)
+    for variables, sentence in (
+        ({"TRAIN_CORRECT": samples}, f"The split would replace {samples}, which it reads"),
+        ({"TRAIN_CORRECT": tmp_path / "wrong.parquet"}, "cannot be both parts: TRAIN_CORRECT and TRAIN_WRONG name"),
+        ({"SAMPLES_PER_PROMPT": "8.0"}, "SAMPLES_PER_PROMPT is 8.0: give a whole number."),
+        ({"SAMPLES_PER_PROMPT": "eight"}, "SAMPLES_PER_PROMPT is 'eight': give a whole number."),
+    ):
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, str(value))
+            assert sentence in run_program(PROGRAM, *given)
+    assert samples.read_text().startswith("{") and not (tmp_path / "wrong.parquet").exists()
 
 
 def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, capsys):

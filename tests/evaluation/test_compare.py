@@ -194,7 +194,8 @@ def test_runs_whose_seeds_do_not_pair_are_rejected(seeds, sentence, tmp_path, ca
     for seed, name in zip(seeds, "abcd", strict=True):
         trained_with(seed, Path(name))
     # A run can be named by the folder of its evaluation.
-    for grpo in ("a,b", "a/evaluation,b/evaluation"):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for grpo in ("a,b", "a/evaluation,b/evaluation", "~/a,~/b"):
         with pytest.raises(SystemExit) as end:
             cli.main(["compare", "--seeds", f"grpo={grpo}", "js=c,d", "--out", "out"])
         assert end.value.code == 2 and sentence in capsys.readouterr().err and not Path("out").exists()
@@ -249,6 +250,8 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_pat
     js = evaluated("js", ("in_domain",), 1.0)
     assert "There is no run" in rejected(js, tmp_path / "none")
     assert "is named twice" in rejected(js, js)
+    code, _, err = compare(capsys, js, out=js / "evaluation")
+    assert code == 2 and f"--out {js / 'evaluation'} holds one of the evaluations that are compared" in err
     assert "running has not ended (step 2 of 9): let it finish" in rejected(
         js, made_up_run("running").record(2, 9).log(LOG).folder
     )

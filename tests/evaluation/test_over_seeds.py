@@ -231,8 +231,12 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
         return str(error.value)
 
     assert refused({"steps": 60}) == f"{parts[1]} and {parts[0]} differ in steps: they are not of one study."
+    bases = json.loads(parts[1].read_text())["bases"]
+    assert refused({"steps": 80, "bases": {"base": bases["base"]}}).endswith(
+        "differ in bases: they are not of one study."
+    )
     sampling = content["sampling"] | {"top_p": 0.5}
-    assert refused({"steps": 80, "sampling": sampling}).endswith("differ in sampling: they are not of one study.")
+    assert refused({"bases": bases, "sampling": sampling}).endswith("differ in sampling: they are not of one study.")
     assert "has seed 1, which another part has too" in refused({"sampling": content["sampling"], "seeds": [1]})
     parts[1].write_text(json.dumps(content | {"seeds": [3, 4], "bases": {"base": {"Pass@1": 0.5}}}))
     assert "part_2.json is not the .json file of a study (TypeError" in refused({})

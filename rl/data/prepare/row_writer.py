@@ -214,4 +214,4 @@ class RowWriter:
 
 
 def _aside(target: Path) -> Path:
-    return target.with_name(target.name + ".tmp")
+    return target.with_name(f"{target.name}.{os.getpid()}.tmp")

@@ -106,6 +106,7 @@ def write_parts(
     values: dict[str, list] = {method: [] for method in [*first["bases"], *first["methods"]]}
     for part, content in zip(parts, contents, strict=True):
         different = [key for key in sorted(of_all) if content.get(key) != first.get(key)]
+        different += [key for key in ("bases", "methods") if content[key].keys() != first[key].keys()]
         if different:
             raise UserError(f"{part} and {parts[0]} differ in {', '.join(different)}: they are not of one study.")
         if twice := sorted({*seeds} & {*content["seeds"]}):

@@ -118,7 +118,7 @@ def all_records(**changes):
 
 def test_a_finished_file(tmp_path, data, inspect):
     """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
-    samples = write_samples(tmp_path / "0", data, CORRECT)
+    samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
     code, found = inspect(samples)
     [file] = found["files"]
     assert (code, file["kind"], file["rows"], file["facts"]["prompts"]) == (0, "samples", 16, 4)
