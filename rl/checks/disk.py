@@ -1,10 +1,7 @@
 """Disk space for checkpoints: a check before a run starts, and a clear error if the disk is full later."""
 
-import json
-import math
 import os
 import shutil
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +33,7 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
     if trainer.save_freq <= 0:
         return skipped("this run writes no checkpoints")
     folder = Path(trainer.default_local_dir)
-    existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
+    existing = next(path for path in [folder, *folder.absolute().parents] if os.path.exists(path))
     if not os.access(existing, os.W_OK):
         raise UserError(f"{existing} cannot be written: make it writable, or set OUTPUT_DIR.")
     try:
@@ -62,18 +59,17 @@ def parameters(model: str) -> int:
     Raises:
         UserError: a file is damaged, or the model's shape is not known (rl/checks/model_shape.py).
     """
-    headers = [_header(file) for file in Path(model).expanduser().glob("*.safetensors")]
-    found = {name: entry["shape"] for header in headers for name, entry in header.items() if name != "__metadata__"}
-    return sum(map(math.prod, found.values())) if found else model_shape(model).parameters
+    from huggingface_hub import parse_local_safetensors_file_metadata  # slow to import
+    from huggingface_hub.errors import SafetensorsParsingError
 
-
-def _header(file: Path) -> dict:
-    """Name, shape and dtype of each tensor of a safetensors file: 8 bytes give the length of the JSON after them."""
-    try:
-        with open(file, "rb") as opened:
-            return json.loads(opened.read(struct.unpack("<Q", opened.read(8))[0]))
-    except (OSError, ValueError, struct.error) as error:
-        raise UserError(f"{file} is not a safetensors file: download the model again.") from error
+    found: dict[str, int] = {}
+    for file in Path(model).expanduser().glob("*.safetensors"):
+        try:
+            tensors = parse_local_safetensors_file_metadata(file).tensors
+        except (OSError, SafetensorsParsingError) as error:
+            raise UserError(f"{file} is not a safetensors file: download the model again.") from error
+        found |= {name: tensor.parameter_count for name, tensor in tensors.items()}
+    return sum(found.values()) if found else model_shape(model).parameters
 
 
 def in_bytes(count: float) -> str:

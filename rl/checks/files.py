@@ -91,7 +91,7 @@ def check_file(key: str, path: Path) -> bool:
     """
     if ":/" in str(path):  # pathlib makes one slash of two
         return False
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises where the user may not look
         raise UserError(f"{key}={path} does not exist: {_origin(key, path)}.")
     return True
 
@@ -125,8 +125,8 @@ def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:
     looks_local = model.startswith(("/", ".", "~")) or model.count("/") > 1 or os.path.isdir(model.split("/")[0])
     if looks_local and "://" not in model:
         folder = Path(model).expanduser()
-        if not (folder / "config.json").is_file():
-            missing = "" if folder.is_dir() else f" (the model folder {model} does not exist)"
+        if not os.path.isfile(folder / "config.json"):
+            missing = "" if os.path.isdir(folder) else f" (the model folder {model} does not exist)"
             raise UserError(
                 f"{key}={model} holds no config.json{missing}: give the folder of a Hugging Face model, or a name on "
                 "the Hub, in MODEL_PATH."

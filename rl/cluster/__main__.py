@@ -10,7 +10,7 @@ from rl.cluster.programs import exit_code_of, pause, run, say, supervise
 from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import HEAD_RANK, Settings, parse
 from rl.cluster.worker import run_worker
-from rl.common.cli import find_user_error
+from rl.common.cli import find_user_error, user_errors_exit
 from rl.common.signals import Stopped
 
 LOOPBACK = "127.0.0.1"
@@ -18,7 +18,8 @@ LOOPBACK = "127.0.0.1"
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: the command's, 2 after a UserError, 1 after the loss of a node, 128 + n after signal n."""
-    return supervise(partial(_node, parse(arguments)))
+    with user_errors_exit():
+        return supervise(partial(_node, parse(arguments)))
 
 
 def _node(settings: Settings, folder: Path) -> int:

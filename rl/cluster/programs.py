@@ -37,7 +37,11 @@ def supervise(work: Callable[[Path], int]) -> int:
     Args:
         work: takes a folder for logs and Ray's sockets, which is kept after a failure.
     """
-    folder = Path(tempfile.mkdtemp(prefix="dph-", dir=os.environ.get("RAY_TMPDIR", "/tmp")))
+    parent = os.environ.get("RAY_TMPDIR") or "/tmp"
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="dph-", dir=parent))
+    except OSError as error:
+        raise UserError(f"RAY_TMPDIR={parent} cannot be written ({error.strerror}): name a folder that can.") from error
     # Orphaned descendants become our children, not init's, so that we find them.
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pid = os.fork()

@@ -107,4 +107,6 @@ def output_folder(text: str) -> Path:
     exists = next(part for part in (path, *path.absolute().parents) if os.path.exists(part))
     if not os.path.isdir(exists):
         raise argparse.ArgumentTypeError(f"{exists} is a file: name a folder.")
+    if not os.access(exists, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{exists} cannot be written: name another folder, or make it writable.")
     return path

@@ -126,7 +126,10 @@ def _hub_folder(name: str) -> Path:
 
 def _kept_sha256(path: Path) -> str:
     """file_sha256, cached while the file's size and time stay the same: an evaluation asks once per split."""
-    state = path.stat()
+    try:
+        state = path.stat()
+    except OSError as error:  # such as a link of the Hub's cache to a file that is gone
+        raise UserError(f"{path} cannot be read ({error.strerror}): download the model again.") from error
     return _sha256_of_state(path, state.st_size, state.st_mtime_ns)
 
 

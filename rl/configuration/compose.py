@@ -46,7 +46,7 @@ def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None
     """
     searched = [f"file://{verl_folder() / 'trainer' / 'config'}"]
     searched += [f"file://{folder.resolve()}"] if folder else []
-    places = "[" + ",".join(f"'{place}'" for place in searched) + "]"
+    places = "[" + ",".join("'{}'".format(place.replace("'", "\\'")) for place in searched) + "]"
     with override_errors_explained(config_name):
         return _compose(config_name, [f"hydra.searchpath={places}", *overrides])
 

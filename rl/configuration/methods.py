@@ -35,13 +35,25 @@ class ConfigFile:
 
     @cached_property
     def lines(self) -> list[str]:
-        return self.path.read_text(encoding="utf-8").splitlines()
+        try:
+            return self.path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{self.path} is not UTF-8 ({error}): save it as UTF-8.") from error
 
     @cached_property
     def content(self) -> dict[str, Any]:
         import yaml  # slow, and `dph --help` does not need it
 
-        return yaml.safe_load("\n".join(self.lines))
+        try:
+            content = yaml.safe_load("\n".join(self.lines))
+        except yaml.YAMLError as error:
+            raise UserError(f"{self.path} is not YAML: {' '.join(str(error).split())}.") from error
+        defaults = content.get("defaults", []) if isinstance(content, dict) else None
+        if not isinstance(defaults, list) or not all(isinstance(name, str) for name in defaults):
+            raise UserError(
+                f"{self.path} must hold settings, KEY: VALUE, and below `defaults` a list of names, such as llama_sql."
+            )
+        return content
 
     @property
     def description(self) -> str:
@@ -58,6 +70,8 @@ class ConfigFile:
     def parts(self) -> "list[ConfigFile]":
         """This file, then those that its defaults name: as in Hydra, a later one decides over an earlier one."""
         named = [name for name in self.content.get("defaults", []) if name != "_self_"]
+        if self.path.stem in named:
+            raise UserError(f"{self.path} names itself below `defaults`: leave it out.")
         return [self, *(part for name in reversed(named) for part in _found(self.path.parent, name).parts)]
 
     @cached_property
@@ -103,6 +117,8 @@ def _found(folder: Path, name: str) -> ConfigFile:
     """A file that `defaults` name: in the same folder, or, if a user's folder lacks it, in ours."""
     ours = CONFIG_DIR / folder.name / f"{name}.yaml"
     own = folder / f"{name}.yaml"
+    if not own.is_file() and not ours.is_file():
+        raise UserError(f"{own}, which `defaults` names, does not exist: give one of {', '.join(files(folder.name))}.")
     return ConfigFile(_not_ours(own, ours) if own.is_file() else ours)
 
 

@@ -24,6 +24,8 @@ _POSITIONS = {
     "seed": ("launch.seed", re.compile("0|[1-9][0-9]*"), "a whole number"),
 }
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+# Hydra may read such a NAME as a number, a truth value or null: 2024_11_27 as 20241127.
+_NO_TEXT = re.compile(r"(?i)[0-9_.e-]+|null|true|false|nan|inf")
 _VARIABLE = re.compile(r"[A-Z][A-Z_]*=")
 _LAUNCH_NUMBER = re.compile(r"(?P<key>\w+): \$\{value:(?P<variable>[A-Z_]+),")
 _OPTION = re.compile(r"-[^0-9.]")
@@ -32,6 +34,7 @@ DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=c
 # Settings that the launcher always sets, and the variables that decide them.
 _LAUNCHED = {"trainer.nnodes": "NNODES", "trainer.n_gpus_per_node": "GPUS_PER_NODE"}
 # Variables that the launcher reads itself, too.
+_OF_AN_OWN_SCORER = {"DATABASE_PATH", "SCORER_CONFIG", "SCORER_PORT"}
 _OF_THE_LAUNCHER = ("PYTHON", *_LAUNCHED.values(), "SCORER_NODES", "DEVICE")
 
 
@@ -69,11 +72,11 @@ class Run:
         config = compose.compose(compose.CONFIG_OF[self.program], self.overrides, self.folder)
         compose.check_additions(config, self.given)
         if self.folder:
-            self._check_own_files()
+            self.check_own_files()
             self._check_replaced(config)
         return config
 
-    def _check_own_files(self) -> None:
+    def check_own_files(self) -> None:
         """Reject settings of a user's experiment that nothing reads."""
         ours = methods.files("experiment").values()
         base = next((part.name for part in self.experiment.parts if part in ours), methods.DEFAULT_EXPERIMENT)
@@ -204,6 +207,9 @@ class Run:
         unused = {
             name: key for name, key in self._numbers().items() if name in given and not _refers(self.parts(), key)
         }
+        if "DPH_SCORER" in given:
+            for name in sorted(given & _OF_AN_OWN_SCORER):
+                yield f"{name} is set, but DPH_SCORER names a scorer that runs already: it changes nothing."
         if self.method.launch["kind"] == methods.PREPARATION:
             return
         for name in sorted(given & {*self.variables()} - self.read() - {*_OF_THE_LAUNCHER}):
@@ -250,12 +256,13 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
         UserError: there is no such script, or the arguments are wrong.
     """
     path, known = Path(script), methods.methods()
-    if path.stem not in known or (path.suffix == ".sh" and path.parent.name not in methods.FOLDERS):
+    parent = path.absolute().parent.name  # also of a script that is named in its folder
+    if path.stem not in known or (path.suffix == ".sh" and parent not in methods.FOLDERS):
         raise UserError(
             f"'{script}' is not a launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
             "(docs/reference/scripts.md)."
         )
-    folder = methods.FOLDERS.get(path.parent.name if path.suffix else "", methods.DEFAULT_EXPERIMENT)
+    folder = methods.FOLDERS.get(parent if path.suffix else "", methods.DEFAULT_EXPERIMENT)
     shown = f"bash {script}" if path.suffix else f"dph train {script}"
     named, others = _experiment(arguments)
     experiment = methods.experiment(os.environ.get("SETTINGS") or folder if named is None else named)
@@ -309,7 +316,7 @@ def _positional(run: Run, position: str, word: str) -> str:
             raise UserError(f"NAME is '{word}', a number: give the run's NAME first; {run.usage}")
         if not _NAME.fullmatch(word):
             raise UserError(f"NAME is '{word}', but names a folder: use letters, digits, _ . and -.")
-        return f"trainer.experiment_name={word}"
+        return f"trainer.experiment_name={word!r}" if _NO_TEXT.fullmatch(word) else f"trainer.experiment_name={word}"
     key, pattern, wanted = _POSITIONS[position]
     if not pattern.fullmatch(word):
         raise UserError(f"{position} is '{word}': give {wanted}; {run.usage}")

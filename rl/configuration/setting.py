@@ -129,6 +129,8 @@ def dataclass_fields(settings: Iterable[Setting], section: str) -> list[tuple[st
 def _values(config: DictConfig, settings: Iterable[Setting]) -> Iterator[tuple[Setting, Any]]:
     for setting in settings:
         section, _, name = setting.key.rpartition(".")
+        if not OmegaConf.is_config(OmegaConf.select(config, section)):
+            raise UserError(f"{section} is null, and a section of settings: leave it out, or set {setting.key}.")
         if not OmegaConf.is_missing(OmegaConf.select(config, section), name):
             value = OmegaConf.select(config, setting.key)
             yield setting, OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value

@@ -139,6 +139,8 @@ def main(arguments: list[str] | None = None) -> int:
         steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
         if steps < 1:
             raise UserError(f"--steps is {steps}; it must be at least 1.")
+        if options.seed < 0:
+            raise UserError(f"--seed is {options.seed}; it must be at least 0.")
         if not model.has_expert and (of_expert := [name for name in methods if METHODS[name].store == EXPERT]):
             raise UserError(
                 f"--methods names {', '.join(of_expert)}, whose expert responses only the task of --model {TINY.name} "

@@ -226,6 +226,8 @@ def _seeds(text: str) -> list[int]:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
         raise UserError(f"--seeds {text!r}: give whole numbers, separated by commas.") from None
+    if min(seeds) < 0:
+        raise UserError(f"--seeds {text!r}: a seed is at least 0.")
     return list(dict.fromkeys(seeds))
 
 

@@ -1,5 +1,6 @@
 """The state of a training run, read from its folder: its metrics by step, how far it is, how long a step takes."""
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def read_run(folder: Path) -> RunFolder:
     Raises:
         UserError: there is no run, its log is damaged, or it logs no metrics to files.
     """
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # Path.is_dir raises where the user may not look
         raise UserError(f"There is no run {folder}: give a run's folder, such as outputs/llama-sql/my_run.")
     logs, record = folder / LOGS, read_record(folder)
     if record is None and not any((folder / name).exists() for name in (LOGS, NEWEST, CONSOLE)):

@@ -3,6 +3,7 @@
 # Experiments and methods are files of verl/dph/config; docs/reference/scripts.md lists the variables.
 
 set -euo pipefail
+unset CDPATH # with it, cd prints the folder
 LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PYTHON=${PYTHON:-python} DPH_PROJECT_DIR=${DPH_PROJECT_DIR:-$(cd "$LIB/../.." && pwd)}
 

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from rl.checks.disk import full_disk_explained
+from rl.checks.disk import full_disk_explained, parameters
 from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash
 
 # A limit on the size of a file fails a write in torch's writer as a full disk does, wherever the test runs.
 SAVE = """
@@ -53,6 +54,18 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     assert "a checkpoint takes about 0.33 MB" in run.rejection({"trainer.save_freq": 5} | contents)
     with pytest.raises(UserError, match="and 3 are there at a time"):
         run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": 2})
+
+
+def test_weights_that_were_not_downloaded_are_no_safetensors_file(tmp_path):
+    """A clone without Git LFS: the first eight characters were read as a length, which no memory holds."""
+    pointer = tmp_path / "model.safetensors"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n")
+    with pytest.raises(UserError, match="model.safetensors is not a safetensors file: download the model again"):
+        parameters(str(tmp_path))
+    pointer.unlink()
+    pointer.symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match="model.safetensors cannot be read .No such file or directory.: download"):
+        model_hash(tmp_path)
 
 
 def usage_with(free: int):

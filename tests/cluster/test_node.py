@@ -8,6 +8,7 @@ import psutil
 import pytest
 from prometheus_client import start_http_server
 
+from rl.cluster.__main__ import main
 from rl.cluster.node_agent import NodeAgent, environment, told_to_end
 from rl.cluster.scorer import ScorerServer, _own_port, is_healthy
 from rl.cluster.settings import parse
@@ -122,6 +123,14 @@ def test_what_cannot_start_is_one_sentence(cluster):
             [sentence] = node.errors()
             assert re.search(said, sentence)
     assert not cluster.processes()
+
+
+def test_a_folder_for_logs_that_is_not_there_is_one_sentence(monkeypatch, capsys):
+    monkeypatch.setenv("RAY_TMPDIR", "/nowhere")
+    with pytest.raises(SystemExit) as ended:
+        main(["--", "true"])
+    assert ended.value.code == 2
+    assert "RAY_TMPDIR=/nowhere cannot be written (No such file or directory)" in capsys.readouterr().err
 
 
 def test_an_agent_ends_its_node(tmp_path, monkeypatch):

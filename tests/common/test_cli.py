@@ -88,3 +88,6 @@ def test_an_output_is_a_folder_that_exists_or_can_be_made(tmp_path, monkeypatch)
     for text, sentence in (("file", "file is a file"), ("file/below/it", "file is a file"), ("", "it is empty")):
         with pytest.raises(argparse.ArgumentTypeError, match=f"{sentence}: name a folder"):
             output_folder(text)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(argparse.ArgumentTypeError, match="cannot be written: name another folder, or make it writabl"):
+        output_folder("new/one")

@@ -69,6 +69,10 @@ def test_variables_of_other_methods():
     [of_eta] = run_of("grpo", ["my_run"]).ignored({"SFT_LOSS_COEFF": "0.2"})
     assert "js_kl, js_kl_cap" in of_eta
     assert not list(run_of("grpo", ["my_run"]).ignored({"EXPLORED": "all"}))  # the launcher rejects it
+    scorer = {"DPH_SCORER": "http://s:1", "DATABASE_PATH": "/mine"}
+    [of_scorer] = run_of("grpo", ["my_run"]).ignored(scorer)
+    assert of_scorer == "DATABASE_PATH is set, but DPH_SCORER names a scorer that runs already: it changes nothing."
+    assert not list(run_of("grpo", ["my_run"]).ignored({"DATABASE_PATH": "/mine"}))
     # The experiment reads both, and each is of some methods.
     [of_clip] = run_of("grpo", ["my_run"]).ignored({"CLIP_HIGH": "0.3", "GRPO_CLIP_HIGH": "0.3", "SEED": "2"})
     assert of_clip.startswith("CLIP_HIGH is set, but grpo does not use it: ") and ", js_kl, " in of_clip
@@ -180,6 +184,51 @@ def test_a_program_without_the_launcher_checks_what_it_drops(environment, variab
     with pytest.raises(UserError) as error:
         settle(config)
     assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("name", ["2024_11_27", "1_11", "3_0.05", "null", "True", "nan", "1e5_", "my_run"])
+def test_a_name_that_hydra_would_read_as_a_number_is_the_runs_name(environment, name):
+    """2024_11_27 was the folder 20241127, which 20_241_127 was too."""
+    environment(DEVICE="cpu")
+    assert run_of("grpo", [name]).composed.trainer.experiment_name == name
+
+
+def test_a_script_can_be_named_in_its_own_folder(monkeypatch):
+    monkeypatch.chdir(CHECKOUT / "scripts" / "qwen")
+    assert run_of("grpo.sh", ["my_run"]).experiment.name == "qwen_math"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "must hold settings, KEY: VALUE, and below `defaults` a list of names"),
+        ("- llama_sql", "must hold settings, KEY: VALUE"),
+        ("defaults: llama_sql", "must hold settings, KEY: VALUE"),
+        ("defaults: [{override /device: cpu}]", "must hold settings, KEY: VALUE"),
+        ("launch: [", "is not YAML: while parsing a flow node"),
+        (
+            "defaults: [lama_sql]",
+            "lama_sql.yaml, which `defaults` names, does not exist: give one of demo, llama_math,",
+        ),
+        ("defaults: [mine]", "names itself below `defaults`: leave it out."),
+        (b"\xff", "is not UTF-8"),
+    ],
+)
+def test_a_faulty_experiment_of_ones_own_is_one_sentence(tmp_path, text, sentence):
+    path = tmp_path / "experiment" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError) as error:
+        run_of("grpo", ["my_run", "--experiment", str(path)]).own_settings()
+    assert sentence in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_folder_whose_name_has_a_quote(tmp_path, environment):
+    environment(DEVICE="cpu")
+    path = tmp_path / "it's" / "experiment" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("# @package _global_\ndefaults: [llama_sql, _self_]\nlaunch: {near_perfect: 5}\n")
+    assert run_of("grpo", ["my_run", "--experiment", str(path)]).composed.launch.near_perfect == 5
 
 
 @pytest.mark.parametrize(

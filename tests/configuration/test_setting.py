@@ -50,3 +50,5 @@ def test_all_wrong_values_are_reported_and_missing_ones_left_to_who_reads_them()
         "b=['x', 1] must be a list.",
     ]
     check(config, settings[1:2])
+    with pytest.raises(UserError, match=r"a is null, and a section of settings: leave it out, or set a\.n\."):
+        check(OmegaConf.create({"a": None}), settings[:1])

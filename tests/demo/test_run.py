@@ -96,6 +96,13 @@ def test_a_method_that_the_task_does_not_fit_is_rejected_before_the_first_stage(
     )
 
 
+def test_a_seed_that_the_sampler_rejects_is_rejected_before_the_first_stage(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run.main(["--seed", "-1", "--out", str(tmp_path / "out")])
+    assert ended.value.code == 2 and not (tmp_path / "out").exists()
+    assert "--seed is -1; it must be at least 0" in capsys.readouterr().err
+
+
 def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MODEL_PATH", f"{tmp_path}/none")
     with pytest.raises(SystemExit) as ended:

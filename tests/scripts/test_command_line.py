@@ -106,6 +106,12 @@ def test_the_program_is_started_with_what_the_dry_run_says(launcher, files, scri
     assert "VERL_PLATFORM" not in started.environment
 
 
+def test_a_shell_whose_cd_prints_the_folder(launcher):
+    """With CDPATH."""
+    said = launcher.bash("-c", f"cd {SCRIPTS.parent} && bash scripts/llama/grpo.sh run --dry-run", CDPATH=".")
+    assert said.returncode == 0 and "experiment=llama_sql" in said.stdout, said.stderr
+
+
 def test_the_printed_command_can_be_pasted(launcher, files):
     """Also with folders whose names a shell or Hydra would read."""
     odd = launcher.folder / "a (b), {c} $d"
