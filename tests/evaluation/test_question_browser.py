@@ -46,6 +46,14 @@ def test_the_browser_holds_fewer_questions_if_their_texts_are_long(run, monkeypa
     assert [f["rows"] for f in split["filters"] if f["name"] == "All questions"] == [[0, 1, 2, 3]]
 
 
+def test_every_split_shows_a_question_however_long_the_texts_are(run, monkeypatch):
+    """A split without one ended the report."""
+    monkeypatch.setattr(question_browser, "MOST_CHARACTERS", 1)
+    grids = {"In domain": run.grid, "Again": run.grid}
+    found = json.loads(browser_data(run.comparison, grids, {"base": "Base"}))["splits"]
+    assert [len(split["questions"]) for split in found] == [1, 1]
+
+
 def test_laying_out_sql_changes_white_space_alone():
     assert formatted_sql("/*IN*/ SELECT a FROM b WHERE c = 'x  y'") == "SELECT a\nFROM b\nWHERE c = 'x  y'"
     broken = "SELECT 'C:\\' FROM b WHERE c = 'd"

@@ -72,7 +72,7 @@ def _of_split(
 
     entries: dict[int, dict] = {}  # by row of the grid
     for row in np.random.default_rng(SEED).permutation(len(grid.order)).tolist():
-        if sum(map(len, texts)) > limit:
+        if entries and sum(map(len, texts)) > limit:  # every split shows a question
             break
         position = int(grid.order[row])
         text = questions.texts[position] if questions else f"Question {base.ids[position]}"
