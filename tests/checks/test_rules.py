@@ -28,7 +28,7 @@ PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimat
 WRITES = {f"{ACTOR}generate_sft": True, "data.sft_refinement_failures": "drop"}
 COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
 STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
-FSDP = f"{ACTOR}fsdp_config."
+FSDP, TOKENS = f"{ACTOR}fsdp_config.", f"{ACTOR}ppo_max_token_len_per_gpu"
 BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
@@ -57,6 +57,16 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (
             ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"},
             "attn_implementation=sdpa every rank would see its own piece of a sequence only",
+        ),
+        ({TOKENS: 1023}, "actor.ppo_max_token_len_per_gpu=1023 is less than the longest row, data.max_prompt_length="),
+        (ULYSSES | {TOKENS: 511}, "ppo_max_token_len_per_gpu=511 x 2 ranks (Ulysses) is less than the longest row"),
+        (
+            {"actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 1023},
+            "rollout.log_prob_max_token_len_per_gpu=1023 is less than the longest row",
+        ),
+        (
+            of_mode("js", reference=True) | {"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": 1023},
+            "ref.log_prob_max_token_len_per_gpu=1023 is less than the longest row",
         ),
         ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
         ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
@@ -237,6 +247,9 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
         of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
         BUDGET,
+        {TOKENS: 1024},
+        ULYSSES | {TOKENS: 512},
+        {"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": 1023},  # there is no reference
         {f"{ACTOR}optim.clip_grad": 0.5},
         FILTERED | {"algorithm.success_cap": 0.6},
         COLOCATE,

@@ -43,7 +43,7 @@ def test_a_run_continues_its_own_checkpoint_with_another_machine_and_other_logs(
     save_checkpoint(run)
     run.prepare(
         {
-            f"{ACTOR}ppo_max_token_len_per_gpu": 999,
+            f"{ACTOR}ppo_max_token_len_per_gpu": 1999,
             "actor_rollout_ref.model.override_config.attn_implementation": "flash_attention_2",
             "trainer.logger": ["console"],
             "trainer.total_epochs": 99,
@@ -168,9 +168,9 @@ def test_the_order_of_the_training_files_stays(run):
 def test_micro_batches_stay_where_a_loss_chooses_its_tokens_in_them(run, loss_mode):
     trained_with = {f"{ACTOR}policy_loss.loss_mode": loss_mode}
     save_checkpoint(run, **trained_with)
-    change = {f"{ACTOR}ppo_max_token_len_per_gpu": 999}
-    assert "ppo_max_token_len_per_gpu was 16384 and is 999" in run.rejection(trained_with | change)
-    run.prepare(trained_with | {"actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 999})
+    change = {f"{ACTOR}ppo_max_token_len_per_gpu": 1999}
+    assert "ppo_max_token_len_per_gpu was 16384 and is 1999" in run.rejection(trained_with | change)
+    run.prepare(trained_with | {"actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 1999})
 
 
 @pytest.mark.parametrize(

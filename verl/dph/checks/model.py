@@ -87,6 +87,31 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
         )
 
 
+def longest_row(config: DictConfig) -> Iterator[str]:
+    """verl cuts no row, and ends with an AssertionError at one that is longer than a micro-batch (seqlen_balancing.py).
+
+    It reads no setting that limits a critic's micro-batches.
+    """
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    for role in roles(config):
+        if role.name == "actor_rollout_ref.actor" and actor.use_dynamic_bsz:
+            limits = {f"{role.name}.ppo_max_token_len_per_gpu": actor.ppo_max_token_len_per_gpu}
+            limits["actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"] = rollout.log_prob_max_token_len_per_gpu
+        elif role.name == "actor_rollout_ref.ref" and role.settings.log_prob_use_dynamic_bsz:
+            limits = {f"{role.name}.log_prob_max_token_len_per_gpu": role.settings.log_prob_max_token_len_per_gpu}
+        else:
+            continue
+        for setting, limit in limits.items():
+            if limit is not None and limit * role.ulysses < longest:
+                ranks = "" if role.ulysses == 1 else f" x {role.ulysses} ranks (Ulysses)"
+                yield (
+                    f"{setting}={limit}{ranks} is less than the longest row, data.max_prompt_length="
+                    f"{config.data.max_prompt_length} + data.max_response_length={config.data.max_response_length}, "
+                    "which a micro-batch must hold: raise it (MAX_TOKENS_PER_GPU in the scripts), or lower a length."
+                )
+
+
 def text_only(config: DictConfig) -> Iterator[str]:
     """The actor gets D_pef rows, and D_exp rows in a batch with them, as token ids alone."""
     actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model

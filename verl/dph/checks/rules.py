@@ -249,6 +249,7 @@ RULES = (
     trainer_mode,
     ray_cpus,
     model.models,
+    model.longest_row,
     model.lora,
     model.weight_transfer,
     keep_probe,
