@@ -7,7 +7,7 @@ r"""Compares two answers: math-verify decides what is left after this module has
 - `paired` decides what neither answer shows alone: units, a missing percent sign, different bases, a set or a pair.
 - `equal` also compares an inequality with an interval, and demands equal digits of numbers below 0.0001. math-verify
   rounds them to six decimals, but compares 8200000 exactly with 8.2 x 10^6, a product of a float.
-- Numbers in a row, such as `5 7`, equal no single number: math-verify would add them.
+- Numbers in a row, such as `5 7` or `5 \quad 7`, equal no single number: math-verify would add them.
 
 The tests compare this module with a mathematician's verdicts on hand-made pairs (tests/scorer/math/pairs.tsv).
 """
@@ -29,8 +29,9 @@ Parsed = tuple[Basic | MatrixBase | str, ...]
 
 _IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
 _TEXT_DIGITS = re.compile(rf"(?<![\^_]){_IN_TEXT}\{{([\d.,]+)\}}")
+_WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
-_IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?{SPACE}+\.?\d")
+_IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?(?:{_WIDE_SPACE}|\$|\\[lc]?dots(?![A-Za-z]))+\.?\d")
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 _WORDS = re.compile(rf"{_IN_TEXT}\{{([^{{}}]*)\}}")
 _SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
@@ -48,6 +49,8 @@ _NOTATION = (
     (re.compile(r"√\s*(\d+|\w)"), r"\\sqrt{\1}"),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
     (re.compile(rf"{SPACE}+(?=\\?%)"), ""),
+    # math-verify drops such words if their spaces are outside.
+    (re.compile(rf"{_WIDE_SPACE}*{_IN_TEXT}\{{\s*(or|and)\s*\}}{_WIDE_SPACE}*"), r" \\text{ \1 } "),
     # Space between the rows of a matrix.
     (re.compile(r"\\\\\[\d*\.?\d+(?:pt|mm|cm|em|ex)\]"), r"\\\\"),
     (re.compile(r"^(\d+\\[dt]?frac\{\d+\}\{\d+\})\s*\\?%$"), r"\\frac{\1}{100}"),
@@ -178,7 +181,7 @@ def _without_percent(gold: str, pred: str) -> tuple[str, str] | None:
 
 
 def has_numbers_in_a_row(answer: str) -> bool:
-    """Whether only blanks separate two numbers of a bare answer."""
+    """Whether only blanks or dots separate two numbers of a bare answer."""
     return _IN_A_ROW.search(answer) is not None
 
 

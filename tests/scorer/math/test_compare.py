@@ -69,6 +69,9 @@ n=9  !=  > 9  !=  \geq 9  ;;  5  !=  \max = 3 < 5
 x \geq 5  ==  [5, \infty)  !=  5  ;;  x < 3  ==  (-\infty, 3)  !=  3  ;;  1, 2, \ldots, 9  ==  1, 2, \ldots, 9
 # Numbers in a row
 12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
+9  !=  4\quad 5  !=  4\qquad 5  !=  4\,\quad .5  !=  4\ldots 5  !=  4 \dots 5  !=  4$ $5  !=  4\, \text{or} \,5
+4\, \text{or} \,5  ==  4, 5  ==  5 \text{ or } 4  !=  9  ;;  4, 5  ==  4 \quad\mathrm{and}\quad 5  !=  4 \quad 5
+x<3 \quad\text{or}\quad x>5  ==  (-\infty,3)\cup(5,\infty)  ;;  4\quad 5  ==  4 \quad 5
 24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34
 # Degrees
 45  ==  45^\circ  ==  45\text{ degrees}  ;;  45^\circ  ==  45  !=  46^\circ  !=  \frac{\pi}{4}
