@@ -59,10 +59,21 @@ _NOTATION = (
 _GROUPED = re.compile(rf"(?<![\w.,}}^])[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+(?![\d,])")
 _GROUPS = re.compile(SPACE)
 _RECURRING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}")
-_COUNTS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_COUNTS = {"dozen": "12", "hundred": "100", "thousand": "10^{3}"}
+_COUNTS |= {"million": "10^{6}", "billion": "10^{9}", "trillion": "10^{12}"}
 _COUNT = re.compile(rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({'|'.join(_COUNTS)})\b(\s*\}})?|\b({'|'.join(_COUNTS)})\b)")
 _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
+# Words that one question can have as different answers, such as 3 am and 3 pm.
+_OPPOSITES = {
+    word: (group, opposite)
+    for group in (
+        *("am|pm", "bc bce|ad ce", "n north|s south|e east|w west", "c|f", "increase|decrease", "profit gain|loss"),
+        *("up|down", "left|right", "more|less"),
+    )
+    for opposite in group.split("|")
+    for word in opposite.split()
+}
 _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
 # math-verify reads the last number of "\geq 9", of "2 \& 9" and of "1, \ldots, 9".
@@ -119,18 +130,22 @@ def _recurring(found: re.Match[str]) -> str:
 
 
 def _count(found: re.Match[str]) -> str:
-    r"""The power of ten for million; other words in its \text stay there."""
+    r"""The number for dozen or million; other words in its \text stay there."""
     opened, in_text, closed, plain = found.groups()
     rest = opened if opened and not closed else ""
-    return rf" \times 10^{{{_COUNTS[in_text or plain]}}}{rest}"
+    return rf" \times {_COUNTS[in_text or plain]}{rest}"
 
 
 def paired(gold: str, pred: str) -> tuple[str, str] | None:
     """Two bare answers as they are compared with each other; None if they are different.
 
+    A word such as am or loss counts only if the other answer has its opposite.
     A known unit counts only if both answers have one; 2mg is a product if the other one has none. A percent sign may be
     missing where the number is 1 or more.
     """
+    of_gold, of_pred = _OPPOSITES.get(_word(gold)), _OPPOSITES.get(_word(pred))
+    if of_gold and of_pred and of_gold != of_pred and of_gold[0] == of_pred[0]:
+        return None
     gold, pred = _as_power_of_ten(gold, pred), _as_power_of_ten(pred, gold)
     bases = _BASE.search(gold), _BASE.search(pred)
     if bases[0] and bases[1] and bases[0][1] != bases[1][1]:
@@ -141,15 +156,21 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     if (percents := _without_percent(gold, pred)) is not None:
         return percents
-    (number, unit), (of_pred, other) = split_unit(gold), split_unit(pred)
+    (number, unit), (value, other) = split_unit(gold), split_unit(pred)
     if unit is None or other is None:
         return split_unit(gold, glued=False)[0], split_unit(pred, glued=False)[0]
     if unit == other:
-        return number, of_pred
+        return number, value
     if unit.dimensions != other.dimensions:
         return None
     ratio = other.size / unit.size
-    return number, rf"({of_pred}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+    return number, rf"({value}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+
+
+def _word(answer: str) -> str:
+    r"""The content of the only \text, at the end."""
+    found = _WORDS.findall(answer) if answer.endswith("}") else []
+    return found[0].strip().lower().replace(".", "") if len(found) == 1 else ""
 
 
 def _is_a_relation(answer: str) -> bool:
