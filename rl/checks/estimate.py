@@ -118,6 +118,23 @@ _MODELLED: dict[str, tuple[tuple, str]] = {
 }
 
 
+def reject_unmodelled(values: Mapping[str, Any], modelled: Mapping[str, tuple[tuple, str]]) -> None:
+    """Reject settings for which the formulas do not hold.
+
+    Args:
+        values: every setting by its full name.
+        modelled: by setting, the values for which they hold, and what another value would be.
+
+    Raises:
+        UserError: naming one.
+    """
+    for key, (allowed, what) in modelled.items():
+        if key in values and values[key] not in allowed:
+            raise UserError(f"{what} ({key}={values[key]}) is not modelled.")
+    if values["algorithm.adv_estimator"] == "gae":
+        raise UserError("a critic (algorithm.adv_estimator=gae) is not modelled.")
+
+
 def workload(program: str, values: Mapping[str, Any]) -> Workload:
     """Read a program's configuration.
 
@@ -128,11 +145,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
     Raises:
         UserError: the formulas do not hold for the value of a setting.
     """
-    for key, (modelled, what) in _MODELLED.items():
-        if key in values and values[key] not in modelled:
-            raise UserError(f"{what} ({key}={values[key]}) is not modelled.")
-    if values["algorithm.adv_estimator"] == "gae":
-        raise UserError("a critic (algorithm.adv_estimator=gae) is not modelled.")
+    reject_unmodelled(values, _MODELLED)
     offloads = {values[f"{ACTOR}.fsdp_config.{part}_offload"] for part in ("param", "optimizer")}
     if len(offloads) == 2:
         raise UserError("offloading only the parameters or only Adam's moments is not modelled.")

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight
+from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight, reject_unmodelled
 from rl.checks.model_shape import ModelShape, model_shape
-from rl.common.errors import UserError
 from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
 
 # Measured with the demo's model of 250,000 parameters, 2.15 in all: the driver, Ray and the scorer; and the two
@@ -73,11 +72,7 @@ def need_of(program: str, values: Mapping[str, Any]) -> Need:
     Raises:
         UserError: the formulas do not hold for a setting, or the model's shape is not known.
     """
-    for key, (modelled, what) in _MODELLED.items():
-        if key in values and values[key] not in modelled:
-            raise UserError(f"{what} ({key}={values[key]}) is not modelled.")
-    if values["algorithm.adv_estimator"] == "gae":
-        raise UserError("a critic (algorithm.adv_estimator=gae) is not modelled.")
+    reject_unmodelled(values, _MODELLED)
     shape = model_shape(values["actor_rollout_ref.model.path"])
     parts: Parts = {"programs": PROGRAMS + RANK * values["trainer.n_gpus_per_node"]}
     batch = values[f"{ROLLOUT}.max_num_seqs"] * values["trainer.n_gpus_per_node"]  # of all rollout servers

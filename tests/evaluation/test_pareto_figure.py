@@ -9,7 +9,7 @@ import pytest
 
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs_over_seeds
 from rl.evaluation.report.labels import Box, overlaps
-from rl.evaluation.report.pareto_figure import FILES, NARROW, WIDE, Panel, main, pareto_figure
+from rl.evaluation.report.pareto_figure import NARROW, WIDE, Panel, pareto_figure
 
 STUDY = json.loads((Path(__file__).parents[2] / "docs" / "study" / "methods.json").read_text())
 SVG = "{http://www.w3.org/2000/svg}"
@@ -98,9 +98,3 @@ def test_controls_are_open_and_what_sees_gold_has_a_colour_of_its_own():
     assert [marks[name].open for name in "ABC"] == [False, True, True]
     assert marks["A"].colour == marks["B"].colour != marks["C"].colour
     assert panel.trade_off.frontier == ["control"]
-
-
-def test_the_program_draws_beside_the_file(tmp_path):
-    (tmp_path / "seeds.json").write_text(json.dumps(STUDY))
-    main([str(tmp_path / "seeds.json")])
-    assert {path.name for path in tmp_path.glob("*.svg")} == {*FILES}

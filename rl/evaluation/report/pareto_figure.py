@@ -1,9 +1,5 @@
-"""The picture of a trade-off: Pass@1 against Pass@k, a panel per split, with the base as a cross-hair.
+"""The picture of a trade-off: Pass@1 against Pass@k, a panel per split, with the base as a cross-hair."""
 
-python -m rl.evaluation.report.pareto_figure docs/study/seeds.json   # draws the pictures again, into the file's folder
-"""
-
-import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from rl.common import atomic_write
-from rl.common.cli import user_errors_exit
-from rl.evaluation.analysis.over_seeds import read_values
-from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs_over_seeds
+from rl.evaluation.analysis.trade_off import Point, TradeOff
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.labels import LETTER, Box, Label, Mark, place, text_width
 from rl.evaluation.report.theme import COLOURS, INK, METHOD_COLOURS, MUTED, Colour, Look
@@ -315,18 +309,3 @@ def _path(places: Sequence[tuple[float, float]]) -> str:
 
 def _words(label: str, pair: tuple[float, float], k: int) -> str:
     return f"{label}: Pass@1 {pair[0]:.1f}, Pass@{k} {pair[1]:.1f}"
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw the pictures of a file of values into its folder."""
-    parser = argparse.ArgumentParser(prog="python -m rl.evaluation.report.pareto_figure", description=main.__doc__)
-    parser.add_argument("values", type=Path, help="study.json or seeds.json")
-    values = parser.parse_args(arguments).values
-    with user_errors_exit():
-        content = read_values(values)
-        for file, text in pareto_files(trade_offs_over_seeds(content), content["leading"]).items():
-            atomic_write.write_text(values.parent / file, text)
-
-
-if __name__ == "__main__":
-    main()
