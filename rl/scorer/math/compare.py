@@ -22,7 +22,7 @@ from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
 from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
-from rl.scorer.math.units import SPACE, split_unit
+from rl.scorer.math.units import SPACE, split_letter, split_unit
 
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
 Parsed = tuple[Basic | MatrixBase | str, ...]
@@ -140,11 +140,11 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     """Two bare answers as they are compared with each other; None if they are different.
 
     A word such as am or loss counts only if the other answer has its opposite.
-    A known unit counts only if both answers have one; 2mg is a product if the other one has none. A percent sign may be
-    missing where the number is 1 or more.
+    A known unit counts only if both answers have one; 2mg and 2 m are products if the other one has none. A percent
+    sign may be missing where the number is 1 or more.
     """
-    of_gold, of_pred = _OPPOSITES.get(_word(gold)), _OPPOSITES.get(_word(pred))
-    if of_gold and of_pred and of_gold != of_pred and of_gold[0] == of_pred[0]:
+    words = _OPPOSITES.get(_word(gold)), _OPPOSITES.get(_word(pred))
+    if words[0] and words[1] and words[0] != words[1] and words[0][0] == words[1][0]:
         return None
     gold, pred = _as_power_of_ten(gold, pred), _as_power_of_ten(pred, gold)
     bases = _BASE.search(gold), _BASE.search(pred)
@@ -157,6 +157,14 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     if (percents := _without_percent(gold, pred)) is not None:
         return percents
     (number, unit), (value, other) = split_unit(gold), split_unit(pred)
+    of_gold, of_pred = split_letter(gold), split_letter(pred)
+    if unit is None and other is None:
+        if of_gold[1] and of_pred[1] and of_gold[1] != of_pred[1]:
+            return None
+    elif unit is None:
+        number, unit = of_gold
+    elif other is None:
+        value, other = of_pred
     if unit is None or other is None:
         return split_unit(gold, glued=False)[0], split_unit(pred, glued=False)[0]
     if unit == other:

@@ -1,7 +1,8 @@
 r"""Units of measurement and money at the end of an answer, so that 5\text{ m} is 500\text{ cm} but not 5\text{ kg}.
 
-A unit is read in \text or a command like it, or as a plain word of two letters or more after a number (5 km/h, but not
-5 m, which may be a product). A unit that UNITS lacks, such as apples, is left to math-verify, which drops \text.
+A unit is read in \text or a command like it, or as a plain word of two letters or more after a number (5 km/h), or of
+one letter if the other answer has a unit: else 5 m may be a product. A unit that UNITS lacks, such as apples, is left
+to math-verify, which drops \text.
 """
 
 import re
@@ -56,6 +57,7 @@ _NUMBER = r"(?:[\d\s.,/{}^+()-]|\\(?:[dt]?frac|pi|sqrt|times|cdot|[,!]))*[\d})]"
 _PLAIN = re.compile(
     rf"(?P<number>{_NUMBER})(?P<gap>{_GAP})(?P<unit>[A-Za-z][A-Za-z]+|[A-Za-z ]+(?:/| per )[A-Za-z ]+){_POWER}"
 )
+_LETTER = re.compile(rf"(?P<number>{_NUMBER}){_GAP}(?P<unit>[A-Za-z]){_POWER}")
 _DOLLARS = re.compile(r"(?P<number>-?)\\?\$\s*(?P<rest>[\d.,{}]+)")
 _FACTOR = re.compile(r"(?P<word>square |sq\.? |cubic |cu\.? )?(?P<name>[A-Za-z]+)\.?(?:\^\{?(?P<power>[23])\}?)?")
 _WORDS = {"s": 2, "c": 3}
@@ -79,6 +81,13 @@ def split_unit(answer: str, *, glued: bool = True) -> tuple[str, Unit | None]:
         if unit := _unit(found["unit"], int(found["power"] or 1)):
             return found["number"].strip(), unit
     return answer, None
+
+
+def split_letter(answer: str) -> tuple[str, Unit | None]:
+    """The answer without its unit of one letter, as in 5 m, and the unit if it is known."""
+    found = _LETTER.fullmatch(answer)
+    unit = _unit(found["unit"], int(found["power"] or 1)) if found else None
+    return (found["number"].strip(), unit) if found and unit else (answer, None)
 
 
 def _unit(text: str, power: int) -> Unit | None:

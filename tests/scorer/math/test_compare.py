@@ -49,6 +49,10 @@ CASES = r"""
 \text{A}, \text{C}  ==  \text{C}, \text{A}  !=  \text{B}, \text{C}
 x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{ x }13\text{ y }14\text{ z}
 5\text{ million dollars}  ==  \$5,000,000
+# Units of one letter beside others
+5 m  ==  5 m  ==  5\text{ m}  ==  500 cm  ==  0.005 km  !=  5 km  !=  5 cm  !=  5 kg  !=  5 g  ;;  5\ m  !=  5\ cm
+5m  ==  500cm  !=  5cm  ;;  5 g  ==  0.005 kg  !=  5 kg  ;;  5 h  ==  300 min  !=  5 min  ;;  5 min  !=  5 s  ==  300 s
+2 L  ==  2000\text{ mL}  !=  2\text{ mL}  ;;  5 m^2  ==  50000\text{ cm}^2  !=  5\text{ km}^2  ;;  3mg  !=  3g
 # Words that change the value
 3 \text{ pm}  ==  3 \text{ p.m.}  ==  3  !=  3 \text{ am}  ;;  12 \text{ p.m.}  !=  12 \text{ a.m.}  !=  12 \text{ AM}
 5 \text{ dozen}  ==  60  ==  5 dozen  !=  5  ;;  2 \text{ dozen eggs}  ==  24  ;;  5 \text{ hundred}  ==  500  !=  5
@@ -59,7 +63,8 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 5 \text{ north}  ==  5 \text{ N}  !=  5 \text{ south}  !=  5 \text{ east}
 3 \text{ up}  !=  3 \text{ down}  ;;  3 \text{ left}  ==  3 \text{ up}  !=  3 \text{ right}
 3 \text{ gain}  !=  3 \text{ loss}  ;;  3 \text{ more}  !=  3 \text{ less}
-\text{E}, \text{S}  ==  \text{S}, \text{E}  ;;  5\text{ W}  ==  5\text{ N}\cdot\text{m/s}  ;;  5 \text{ F}  ==  5\text{ C/V}
+\text{E}, \text{S}  ==  \text{S}, \text{E}  ;;  5 \text{ F}  ==  5\text{ C/V}
+5\text{ W}  ==  5\text{ N}\cdot\text{m/s}
 # Thin spaces before units, and units in several parts
 17  ==  17\,\text{square units}  ==  17\;\text{people}  ==  17\,\mathrm{N}  ;;  17\,\text{ways}  ==  17  !=  18
 12\pi  ==  12\pi\,\text{cubic units}  ;;  2\sqrt5  ==  2\sqrt{5}\,\text{units}  ;;  100\text{ mph}  ==  100\,\text{mph}
