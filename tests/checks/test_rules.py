@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rl.common.errors import UserError
-from tests.checks.conftest import of_mode
+from rl.configuration.run import run_of
+from tests.checks.conftest import SCRIPT, of_mode
 from tests.training.conftest import ACTOR, ETA, MODEL
 from verl.dph.checks import model, rules
 from verl.dph.config import attention
@@ -28,6 +29,9 @@ PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimat
 WRITES = {f"{ACTOR}generate_sft": True, "data.sft_refinement_failures": "drop"}
 COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
 STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
+LOG_PROB, REFERENCE = "actor_rollout_ref.rollout.log_prob_", "actor_rollout_ref.ref.log_prob_"
+FIXED = {f"{ACTOR}use_dynamic_bsz": False, f"{LOG_PROB}use_dynamic_bsz": False}
+FIXED |= {f"{ACTOR}ppo_micro_batch_size_per_gpu": 4, f"{LOG_PROB}micro_batch_size_per_gpu": 1}
 FSDP, TOKENS = f"{ACTOR}fsdp_config.", f"{ACTOR}ppo_max_token_len_per_gpu"
 BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
@@ -61,13 +65,23 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({TOKENS: 1023}, "actor.ppo_max_token_len_per_gpu=1023 is less than the longest row, data.max_prompt_length="),
         (ULYSSES | {TOKENS: 511}, "ppo_max_token_len_per_gpu=511 x 2 ranks (Ulysses) is less than the longest row"),
         (
-            {"actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 1023},
+            {f"{LOG_PROB}max_token_len_per_gpu": 1023},
             "rollout.log_prob_max_token_len_per_gpu=1023 is less than the longest row",
         ),
         (
-            of_mode("js", reference=True) | {"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": 1023},
+            of_mode("js", reference=True) | {f"{REFERENCE}max_token_len_per_gpu": 1023},
             "ref.log_prob_max_token_len_per_gpu=1023 is less than the longest row",
         ),
+        (
+            FIXED | {f"{LOG_PROB}use_dynamic_bsz": True},
+            "log_prob_use_dynamic_bsz=True is not actor.use_dynamic_bsz=False",
+        ),
+        (
+            FIXED | {f"{ACTOR}ppo_micro_batch_size_per_gpu": None, f"{ACTOR}ppo_micro_batch_size": 4},
+            "actor.ppo_micro_batch_size_per_gpu is not set, and actor_rollout_ref.actor.use_dynamic_bsz=False needs it",
+        ),
+        (FIXED | {f"{LOG_PROB}micro_batch_size_per_gpu": None}, "rollout.log_prob_micro_batch_size_per_gpu is not set"),
+        (FIXED | of_mode("js", reference=True), "ref.log_prob_micro_batch_size_per_gpu is not set, and"),
         ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
         ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
         ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),
@@ -221,7 +235,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "ppo_mini_batch_size=3.",
         ),
         (
-            {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
+            FIXED | {f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
             "ppo_micro_batch_size_per_gpu=3 does not divide the 20 rows of a mini-batch per rank",
         ),
     ],
@@ -248,8 +262,9 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
         BUDGET,
         {TOKENS: 1024},
+        FIXED | {TOKENS: 1},
         ULYSSES | {TOKENS: 512},
-        {"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": 1023},  # there is no reference
+        {f"{REFERENCE}max_token_len_per_gpu": 1023},  # there is no reference
         {f"{ACTOR}optim.clip_grad": 0.5},
         FILTERED | {"algorithm.success_cap": 0.6},
         COLOCATE,
@@ -313,10 +328,14 @@ def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_p
 
 
 def test_what_verl_rejects_is_a_sentence_too(run):
-    rollout = "actor_rollout_ref.rollout.log_prob_micro_batch_size"
-    wrong = {rollout: 1, f"{rollout}_per_gpu": 1}
-    wrong |= {f"{ACTOR}use_dynamic_bsz": False, f"{ACTOR}ppo_micro_batch_size_per_gpu": 4}
-    assert run.rejection(wrong).startswith("verl rejects these settings: [actor_rollout_ref.rollout] You have set both")
+    assert run.rejection(FIXED | {f"{LOG_PROB}micro_batch_size": 1}).startswith(
+        "verl rejects these settings: [actor_rollout_ref.rollout] You have set both"
+    )
+
+
+def test_one_setting_chooses_micro_batches_of_rows_in_a_script(plain_environment):
+    values = run_of(SCRIPT, ["run", f"{ACTOR}use_dynamic_bsz=False"]).values
+    assert not values[f"{LOG_PROB}use_dynamic_bsz"] and not values[f"{REFERENCE}use_dynamic_bsz"]
 
 
 def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):

@@ -20,6 +20,16 @@ from verl.dph.config import attention
 from verl.dph.sampling.job import tokenizer_of
 from verl.dph.training.config import has_divergence
 
+# Of a role's micro-batches: the section of the settings, their prefix, and what chooses between tokens and rows. The
+# rollout's are of the actor's pass for old log-probs.
+_MICRO_BATCHES = {
+    "actor_rollout_ref.actor": (
+        ("actor", "ppo", "use_dynamic_bsz"),
+        ("rollout", "log_prob", "log_prob_use_dynamic_bsz"),
+    ),
+    "actor_rollout_ref.ref": (("ref", "log_prob", "log_prob_use_dynamic_bsz"),),
+}
+
 
 @dataclass
 class Role:
@@ -87,28 +97,34 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
         )
 
 
-def longest_row(config: DictConfig) -> Iterator[str]:
-    """verl cuts no row, and ends with an AssertionError at one that is longer than a micro-batch (seqlen_balancing.py).
+def micro_batches(config: DictConfig) -> Iterator[str]:
+    """With use_dynamic_bsz=True a micro-batch must hold the longest row, else its number of rows must be set.
 
-    It reads no setting that limits a critic's micro-batches.
+    verl asserts both in its workers. It reads no setting that limits a critic's micro-batches.
     """
-    longest = config.data.max_prompt_length + config.data.max_response_length
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    if actor.use_dynamic_bsz != rollout.log_prob_use_dynamic_bsz:
+        yield (
+            f"actor_rollout_ref.rollout.log_prob_use_dynamic_bsz={rollout.log_prob_use_dynamic_bsz} is not "
+            f"actor.use_dynamic_bsz={actor.use_dynamic_bsz}, and the actor takes one for both: leave it out."
+        )
+    longest = config.data.max_prompt_length + config.data.max_response_length
     for role in roles(config):
-        if role.name == "actor_rollout_ref.actor" and actor.use_dynamic_bsz:
-            limits = {f"{role.name}.ppo_max_token_len_per_gpu": actor.ppo_max_token_len_per_gpu}
-            limits["actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"] = rollout.log_prob_max_token_len_per_gpu
-        elif role.name == "actor_rollout_ref.ref" and role.settings.log_prob_use_dynamic_bsz:
-            limits = {f"{role.name}.log_prob_max_token_len_per_gpu": role.settings.log_prob_max_token_len_per_gpu}
-        else:
-            continue
-        for setting, limit in limits.items():
-            if limit is not None and limit * role.ulysses < longest:
+        for section, prefix, switch in _MICRO_BATCHES.get(role.name, ()):
+            name, settings = f"actor_rollout_ref.{section}", config.actor_rollout_ref[section]
+            rows, limit = settings[f"{prefix}_micro_batch_size_per_gpu"], settings[f"{prefix}_max_token_len_per_gpu"]
+            if not settings[switch] and rows is None:
+                yield (
+                    f"{name}.{prefix}_micro_batch_size_per_gpu is not set, and {name}.{switch}=False needs it: name "
+                    f"the rows of a micro-batch, or set {switch}=True."
+                )
+            if settings[switch] and limit is not None and limit * role.ulysses < longest:
                 ranks = "" if role.ulysses == 1 else f" x {role.ulysses} ranks (Ulysses)"
                 yield (
-                    f"{setting}={limit}{ranks} is less than the longest row, data.max_prompt_length="
-                    f"{config.data.max_prompt_length} + data.max_response_length={config.data.max_response_length}, "
-                    "which a micro-batch must hold: raise it (MAX_TOKENS_PER_GPU in the scripts), or lower a length."
+                    f"{name}.{prefix}_max_token_len_per_gpu={limit}{ranks} is less than the longest row, "
+                    f"data.max_prompt_length={config.data.max_prompt_length} + data.max_response_length="
+                    f"{config.data.max_response_length}, which a micro-batch must hold: raise it (MAX_TOKENS_PER_GPU "
+                    "in the scripts), or lower a length."
                 )
 
 

@@ -249,7 +249,7 @@ RULES = (
     trainer_mode,
     ray_cpus,
     model.models,
-    model.longest_row,
+    model.micro_batches,
     model.lora,
     model.weight_transfer,
     keep_probe,
