@@ -64,6 +64,8 @@ _COUNTS |= {"million": "10^{6}", "billion": "10^{9}", "trillion": "10^{12}"}
 _COUNT = re.compile(rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({'|'.join(_COUNTS)})\b(\s*\}})?|\b({'|'.join(_COUNTS)})\b)")
 _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
+# 2:30 or 02:30; math-verify divides it, as it divides the ratio 3:4, and cannot divide 9:00.
+_CLOCK = re.compile(rf"0?(\d{{1,2}}:[0-5]\d)\s*(?:{_IN_TEXT}\{{[^{{}}]*\}})?")
 # Words that one question can have as different answers, such as 3 am and 3 pm.
 _OPPOSITES = {
     word: (group, opposite)
@@ -146,6 +148,9 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     words = _OPPOSITES.get(_word(gold)), _OPPOSITES.get(_word(pred))
     if words[0] and words[1] and words[0] != words[1] and words[0][0] == words[1][0]:
         return None
+    times = _CLOCK.fullmatch(gold), _CLOCK.fullmatch(pred)
+    if times[0] and times[1]:
+        return ("1", "1") if times[0][1] == times[1][1] else None
     gold, pred = _as_power_of_ten(gold, pred), _as_power_of_ten(pred, gold)
     bases = _BASE.search(gold), _BASE.search(pred)
     if bases[0] and bases[1] and bases[0][1] != bases[1][1]:

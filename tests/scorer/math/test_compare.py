@@ -154,6 +154,8 @@ $(45,2),(-10,-9)$  ==  (-10,-9),(45,2)  ==  (45,2) \text{ and } (-10,-9)  !=  (2
 # Choices, text, bases
 A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  \text{(A)}  ==  A  ;;  A,C  ==  C,A  !=  A
 \text{even}  ==  even  !=  \text{odd}  !=  \text{neve}  ;;  \text{Yes}  ==  yes  ;;  \text{No solution}  ==  no solution
+2:30  ==  02:30  ==  2:30 \text{ pm}  !=  1:15  !=  2:3  !=  14:30  ;;  1:20  !=  2:40  ;;  3:4  ==  6:8  ==  12:16
+2:30 \text{ p.m.}  ==  2:30 \text{ PM}  !=  1:15 \text{ p.m.}  !=  2:30 \text{ a.m.}  ;;  9:00  ==  09:00  !=  10:00
 3:4  ==  \frac{3}{4}  ;;  10:30  ==  10:30  ;;  5:1  !=  1:5  ;;  B  !=  (B) \; 12
 \text{infinitely many}  !=  \infty
 \text{Ellipse}  ==  \textbf{ellipse}  ;;  \overline{AB}  !=  AB  ;;  2516_8  ==  2516_8  ;;  1011_2  !=  11
