@@ -344,6 +344,11 @@ def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
     for changes, sentence in (
         (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b would change it"),
         (ULYSSES | {"data.sft_top_k": 16}, "data.sft_top_k=16 is taken from whole sequences"),
+        (
+            {"data.sft_top_k": 16, f"{MODEL}use_fused_kernels": True},
+            "use_fused_kernels=True does not go with data.sft_",
+        ),
+        ({"data.sft_top_k": 16, f"{FSDP}pad_to_length": True}, "pad_to_length=True does not go with data.sft_top_k=16"),
         ({"data.sft_top_k": 100}, "data.sft_top_k=100 is more than the 64 tokens of"),
         ({"data.sft_files": [run.data, run.data]}, "are several: name one"),
         ({"data.sft_pt": None}, "data.sft_pt is not set: name its file"),

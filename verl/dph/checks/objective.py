@@ -59,12 +59,23 @@ def store_writing(config: DictConfig) -> Iterator[str]:
             f"actor.ulysses_sequence_parallel_size={ulysses} cuts them: write the store with size 1, it fits every "
             "size."
         )
+    yield from _without_logits(config, f"data.sft_top_k={data.sft_top_k}", "set data.sft_top_k=0")
     vocabulary = config_json(model).get_text_config().vocab_size
     if data.sft_top_k > vocabulary:
         yield (
             f"data.sft_top_k={data.sft_top_k} is more than the {vocabulary} tokens of {model.path}: use {vocabulary} "
             "or less."
         )
+
+
+def _without_logits(config: DictConfig, setting: str, instead: str) -> Iterator[str]:
+    model, engine = config.actor_rollout_ref.model, config.actor_rollout_ref.actor.fsdp_config
+    for key, holder in (("use_fused_kernels", model), ("pad_to_length", engine)):
+        if holder.get(key):
+            yield (
+                f"{key}={holder.get(key)} does not go with {setting}: verl gives no logits then; switch it off, or "
+                f"{instead}."
+            )
 
 
 def divergence(config: DictConfig) -> Iterator[str]:
@@ -152,12 +163,7 @@ def divergence(config: DictConfig) -> Iterator[str]:
         )
     if not on_pef:
         yield f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use sampled."
-    for key, holder in (("use_fused_kernels", config.actor_rollout_ref.model), ("pad_to_length", actor.fsdp_config)):
-        if holder.get(key):
-            yield (
-                f"{key}={holder.get(key)} does not go with actor.sft_loss_estimator=topk: verl gives no logits then; "
-                "switch it off, or use sft_loss_estimator=sampled."
-            )
+    yield from _without_logits(config, "actor.sft_loss_estimator=topk", "use sft_loss_estimator=sampled")
 
 
 def _of_no_mode(config: DictConfig) -> Iterator[str]:

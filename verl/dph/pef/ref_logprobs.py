@@ -32,15 +32,17 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
 
     Args:
         trainer: one of verl.dph.training.trainer.TRAINERS whose workers are up.
-        rows: any number; the engine cuts them into micro-batches itself.
+        rows: any number. The engine cuts them into micro-batches itself, which without dynamic batching are whole.
         top_k: likeliest next tokens per position, 0 for none.
 
     Returns:
         {field of Row: one tensor per row}, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
         top_k > 0 also `top_ids`, `top_log_probs` (R, top_k) and `rest_log_prob` (R,).
     """
-    ranks = trainer.data_parallel_size()
-    padded = rows + rows[-1:] * (-len(rows) % ranks)
+    multiple, rollout = trainer.data_parallel_size(), trainer.config.actor_rollout_ref.rollout
+    if not rollout.log_prob_use_dynamic_bsz:
+        multiple *= rollout.log_prob_micro_batch_size_per_gpu
+    padded = rows + rows[-1:] * (-len(rows) % multiple)
     keys = [f"ref{uuid.uuid4().hex}_0_0" for _ in padded]
     ones = [torch.ones_like(row.response) for row in padded]
     fields = token_fields(padded) | {"response_mask": ones, "loss_mask": ones}
@@ -50,7 +52,7 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
     settings = {
         "calculate_entropy": False,
         "compute_loss": False,
-        "temperature": trainer.config.actor_rollout_ref.rollout.temperature,
+        "temperature": rollout.temperature,
     }
     try:
         batch = KVBatchMeta(keys=keys, tags=tags, partition_id="train", fields=list(fields), extra_info=settings)
