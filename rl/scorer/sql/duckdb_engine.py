@@ -29,6 +29,7 @@ from rl.scorer.sql.execute import (
     check_text,
     fetch_all,
 )
+from rl.scorer.sql.lexer import names, reads_clock
 from rl.scorer.sql.values import from_python
 
 # DuckDB's share of the worker's memory; the rest is for objects of Python and of the parser.
@@ -45,14 +46,22 @@ _CONFIGURATION = {
 }
 # Table functions that read only values of the statement.
 _MAY_BE_CALLED = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest"})
+# It counts the statements of the connection.
+_COUNTER = "txid_current"
 _NOT_TO_BE_CALLED = """
     SELECT DISTINCT function_name FROM duckdb_functions()
     WHERE database_name = 'system' AND (function_type = 'table' OR stability = 'VOLATILE' OR has_side_effects)
 """
+_VIEWS_AND_MACROS = """
+    SELECT view_name, sql FROM duckdb_views() WHERE NOT internal
+    UNION ALL SELECT function_name, macro_definition FROM duckdb_functions()
+    WHERE NOT internal AND macro_definition IS NOT NULL
+"""
 # In the parser's JSON, where a quote inside a text has a backslash.
-_FUNCTION = re.compile(r'"function_name":"((?:[^"\\]|\\.)*)"')
+_FUNCTION, _TABLE = (re.compile(rf'"{kind}_name":"((?:[^"\\]|\\.)*)"') for kind in ("function", "table"))
 _OTHER_STATEMENTS = re.compile(r'"type":"(?:SHOW_REF|INSERT|UPDATE|DELETE|MERGE)')
 _SAMPLE = '"sample":{'
+_SAMPLE_IN_TEXT = re.compile(r"\b(?:USING\s+SAMPLE|TABLESAMPLE)\b", re.IGNORECASE)
 # The file's content is at fault, not the access to it.
 _DAMAGED = re.compile("not a valid DuckDB|version number|checksum|corrupt|No magic bytes|Invalid Input", re.IGNORECASE)
 _MEMORY = re.compile("bad.?alloc|out of memory|failed to allocate", re.IGNORECASE)
@@ -64,7 +73,11 @@ _PLAIN_ERRORS = (
 
 
 class Executor(LastConnections[duckdb.DuckDBPyConnection]):
-    """As the Executor of execute.py. uri: path of a file or folder. denied: functions that must not be called."""
+    """As the Executor of execute.py. uri: path of a file or folder.
+
+    denied: functions that must not be called. _random, _timed: by uri, the names of the database's views and macros
+    that call such a function or take a sample, and of those that read the clock.
+    """
 
     MOST_OPEN = 4
     mapped_bytes = 0
@@ -74,6 +87,8 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         self._limits = limits
         self._configuration = {**_CONFIGURATION, "memory_limit": f"{int(memory_bytes * _SHARE_OF_MEMORY)}B"}
         self.denied: set[str] = set()
+        self._random: dict[str, set[str]] = {}
+        self._timed: dict[str, set[str]] = {}
 
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql`, within `seconds` of processor time. Raises as in execute.py."""
@@ -82,7 +97,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         try:
             connection = self._connection(uri, version)
             with _interrupted_at(deadline, connection):
-                self._check_select(connection, sql)
+                self._check_select(connection, uri, sql)
                 result = connection.execute(sql)
 
                 def fetch(count: int) -> list[Row]:
@@ -109,25 +124,44 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, uri: str) -> None:
         self.denied = {name for (name,) in connection.execute(_NOT_TO_BE_CALLED).fetchall()} - _MAY_BE_CALLED
+        self.denied.add(_COUNTER)
+        self._random[uri] = self._timed[uri] = set()
         connection.execute("SET TimeZone = 'UTC'")
         if os.path.isdir(uri):
             _add_views(connection, table_files(uri))
+        else:
+            texts = {name.lower(): sql for name, sql in connection.execute(_VIEWS_AND_MACROS).fetchall()}
+            self._random[uri] = _using(texts, {name for name in texts if self._is_random(texts[name])})
+            self._timed[uri] = _using(texts, {name for name in texts if reads_clock(texts[name], "duckdb")})
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
 
-    def _check_select(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-        """StatementError unless the text is one SELECT that calls no denied function."""
+    def _check_select(self, connection: duckdb.DuckDBPyConnection, uri: str, sql: str) -> None:
+        """StatementError unless the text is one SELECT that calls no denied function, also not in a view or macro."""
         [(parsed,)] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
         if parsed.startswith('{"error":true') or _OTHER_STATEMENTS.search(parsed):
             reason = json.loads(parsed).get("error_message") or "Only SELECT statements are run"
             raise StatementError(reason[:ERROR_CHARS])
         if len(connection.extract_statements(sql)) != 1:
             raise StatementError("the SQL is not one statement")
-        for name in _FUNCTION.findall(parsed):
-            if name.lower() in self.denied:
-                raise StatementError(f"not authorized to use function: {name}")
+        functions, tables = ({name.lower() for name in kind.findall(parsed)} for kind in (_FUNCTION, _TABLE))
+        self.clock = not self._timed[uri].isdisjoint(functions | tables)
+        for name in sorted(functions & self.denied | (functions | tables) & self._random[uri]):
+            raise StatementError(f"not authorized to use function: {name}")
         if _SAMPLE in parsed:
             raise StatementError("not authorized to use a sample")
+
+    def _is_random(self, sql: str) -> bool:
+        calls = {name for name, called in names(sql) if called}
+        return not calls.isdisjoint(self.denied) or _SAMPLE_IN_TEXT.search(sql) is not None
+
+
+def _using(texts: dict[str, str], found: set[str]) -> set[str]:
+    """`found`, and the views and macros whose texts have one of these names, directly or by others."""
+    words = {name: {word for word, _ in names(text)} - {name} for name, text in texts.items()}
+    while more := {name for name in texts if name not in found and not found.isdisjoint(words[name])}:
+        found = found | more
+    return found
 
 
 def _add_views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]]) -> None:

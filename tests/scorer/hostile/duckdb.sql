@@ -26,6 +26,7 @@ SET VARIABLE x = 1
 FROM player USING SAMPLE 1
 CREATE SECRET s (TYPE s3)
 SELECT uuid()
+SELECT txid_current()
 SELECT sleep_ms(9)
 SELECT 'x'.random()
 SELECT list_transform([1], x -> random())

@@ -170,7 +170,7 @@ def clock_functions() -> set[str]:
         WHERE NOT regexp_full_match(function_name, '{constant}')
         AND (stability = 'CONSISTENT_WITHIN_QUERY' OR macro_definition LIKE '%current_timestamp%')
     """)
-    return {name for (name,) in changing.fetchall()} - {"txid_current"}
+    return {name for (name,) in changing.fetchall()}
 
 
 def test_no_function_that_draws_lots_or_changes_something_may_be_called(engine: str, run, request) -> None:
@@ -180,7 +180,8 @@ def test_no_function_that_draws_lots_or_changes_something_may_be_called(engine: 
         denied = run.executor.denied
         assert denied >= {"random", "uuid", "read_csv", "query", "glob", "nextval", "setseed", "arrow_scan"}
         assert not denied & {"range", "unnest", "count", "now", "lower", "json_each"}
-        assert not {name for name in clock_functions() if not lexer.reads_clock(f'SELECT "{name}"()', "duckdb")}
+        clock = {name for name in clock_functions() if lexer.reads_clock(f'SELECT "{name}"()', "duckdb")}
+        assert clock_functions() - clock == {"txid_current"} < denied
         return
     from rl.scorer.sql.postgresql_engine import _CALL_DENIED
 
@@ -188,6 +189,41 @@ def test_no_function_that_draws_lots_or_changes_something_may_be_called(engine: 
     names = {name for (name,) in request.getfixturevalue("league_server").run("league", volatile)}
     left = {name for name in names if not _CALL_DENIED.fullmatch(name) and not INTERNAL.fullmatch(name)}
     assert len(names) > 100 and left == {"clock_timestamp", "timeofday", "current_query"}
+
+
+RANDOM_MACROS = """
+    CREATE VIEW drawn AS SELECT random() AS r; CREATE VIEW "Drawn Again" AS SELECT r + 1 AS r FROM drawn;
+    CREATE MACRO draw() AS random(); CREATE MACRO draws(a) AS TABLE SELECT a, draw() AS r;
+    CREATE VIEW sampled AS SELECT * FROM "query" USING SAMPLE 1; CREATE VIEW counted AS SELECT txid_current() AS n;
+"""
+OTHER_MACROS = """
+    CREATE TABLE "query" AS SELECT 7 AS random, 1 AS uuid; CREATE MACRO twice(a) AS 2 * a;
+    CREATE VIEW plain AS SELECT random, twice(uuid) AS b FROM "query", range(1);
+    CREATE VIEW dated AS SELECT today() AS d; CREATE MACRO since(a) AS a - (SELECT d FROM dated);
+"""
+
+
+def test_a_view_or_macro_of_the_database_hides_neither_random_numbers_nor_the_clock(tmp_path: Path) -> None:
+    import duckdb
+
+    from rl.scorer.sql.duckdb_engine import Executor
+
+    with duckdb.connect(tmp_path / "a.duckdb") as connection:
+        connection.execute(OTHER_MACROS + RANDOM_MACROS)
+    duckdb.connect(tmp_path / "b.duckdb").close()
+    executor = Executor(LIMITS, 400_000_000)
+
+    def run(sql: str, name: str = "a.duckdb") -> tuple[list[Row], bool]:
+        return executor.execute(str(tmp_path / name), "1", sql, 20.0), executor.clock
+
+    assert run("SELECT 1 AS drawn", "b.duckdb") == ([(1,)], False)
+    hidden = ("drawn", '"drawn again"', "draws(1)", "main.Drawn AS x", "sampled", "counted", "(SELECT draw())")
+    for source in hidden:
+        with pytest.raises(StatementError, match="not authorized to use function"):
+            run(f"SELECT * FROM {source}")
+        run("SELECT 1", "b.duckdb")
+    assert run("SELECT plain.random, b FROM plain, query") == ([(7, 2)], False)
+    assert run("SELECT count(*) FROM dated") == run("SELECT since(DATE '2020-01-05') < 0") == ([(1,)], True)
 
 
 # Whether a text has f as a name that is called (c) or not (n), not as a name (-), or is ambiguous (a).
