@@ -257,6 +257,9 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make
         others = (make_row(i, prompt=[{"role": "user", "content": "which which which"}]) for i in range(30))
         write_parquet(tmp_path / "correct.parquet", *others)
         prepare(trainer(**solved).config)
+    dated = trainer(**solved).config
+    dated.actor_rollout_ref.model.custom_chat_template = "{{ strftime_now('%Y') }}"
+    prepare(dated)  # its prompts have other texts every day
     presampled.write_bytes(b"".join(cut.splitlines(keepends=True)[:-1]))
     with pytest.raises(UserError, match=f"holds {31 * DRAWN - 1} of {31 * DRAWN} samples: re-run offline_sampling.sh"):
         prepare(trainer(**solved).config)

@@ -156,6 +156,9 @@ def test_samples_are_drawn_scored_and_described(
     other = rescored(overrides, make_row, write_parquet, prompt=[{"role": "user", "content": "which prices"}])
     with pytest.raises(UserError, match="has another prompt there; sample it as a split of its own"):
         asyncio.run(job.draw(other, lambda: pytest.fail("it needs no engine")))
+    other.tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}"  # its prompts have other texts every day
+    asyncio.run(job.draw(other, lambda: pytest.fail("it needs no engine")))
+    assert other.complete()
     metadata = read_metadata(path)
     assert (metadata.model_hash, metadata.tokenizer_hash) == (model_hash(model_folder), tokenizer_hash(model_folder))
     assert metadata.data_files == {str(train_parquet): file_sha256(train_parquet)}

@@ -26,7 +26,7 @@ from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.store import Row, Store
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
-from verl.dph.sampling.job import stop_ids, tokenized_prompts, tokenizer_and_builder
+from verl.dph.sampling.job import is_dated, stop_ids, tokenized_prompts, tokenizer_and_builder
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +38,6 @@ DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "ove
 # What to do if data.sft_pt is another run's store.
 REPLACE = "name another file in data.sft_pt (SFT_PT in the scripts), or delete this one"
 
-# Templates with this function write the date, so that a prompt has other tokens every day.
-DATED = "strftime_now"
 # About so many rows of a store are compared with the prompts in a run's files.
 COMPARED_ROWS = 64
 
@@ -88,7 +86,7 @@ def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Pat
     rows = store.rows[:: max(1, len(store) // COMPARED_ROWS)]
     stored = {row.id: row.prompt.tolist() for row in rows}
     tokenizer, builder = tokenizer_and_builder(config)
-    if DATED in str(tokenizer.chat_template):
+    if is_dated(tokenizer):
         return
     for row in rows_with(stored, files):
         if list(Prompt(row, builder).token_ids) != stored.pop(row.id):
@@ -173,9 +171,9 @@ def _presampled(config: DictConfig) -> Store:
         )
     tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data))
     rows: list[Row] = []
-    solved = [prompt for prompt in prompts if prompt.id in correct]
+    solved, dated = [prompt for prompt in prompts if prompt.id in correct], is_dated(tokenizer)
     for prompt in solved:
-        if hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
+        if not dated and hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
             raise UserError(
                 f"{path} has samples of another prompt with id {prompt.id} than {prompt.row.origin}, or of another "
                 "chat template: give the pre-sampling of these prompts in data.sft_samples (SAMPLES in the scripts)."

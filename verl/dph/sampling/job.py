@@ -168,6 +168,11 @@ def tokenizer_and_builder(config: DictConfig) -> tuple[PreTrainedTokenizerBase, 
     )
 
 
+def is_dated(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the chat template writes the date, so that a prompt has another text every day."""
+    return "strftime_now" in str(tokenizer.chat_template)
+
+
 def chat_template(config: DictConfig) -> str:
     """Settings besides the tokenizer's own template that change prompts, as JSON; "{}" for none."""
     custom = config.actor_rollout_ref.model.get("custom_chat_template")
@@ -240,11 +245,12 @@ def _response_hashes(samples: Path) -> dict[tuple[int, int], int]:
 def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
     """Take over the responses of another file, so that the job only scores them."""
     inputs = {prompt.id: job.tokenizer.decode(prompt.token_ids.tolist()) for prompt in job.prompts}
+    dated = is_dated(job.tokenizer)
     for record in read_samples(source):
         sample = record.id, record.sample
         if record.id not in inputs or sample in writer.done or sample in writer.waiting:
             continue
-        if record.input != inputs[record.id]:
+        if not dated and record.input != inputs[record.id]:
             raise UserError(
                 f"{source} cannot be scored as {job.output}: id {record.id} has another prompt there; sample it as a "
                 "split of its own."
