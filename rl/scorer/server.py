@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -54,15 +55,26 @@ def main(arguments: list[str] | None = None) -> int:
         config_sha256 = hashlib.sha256(options.config.read_bytes()).hexdigest()
         check_scorers(settings.Scorers.items())
         server = settings.ScorerServer
-        if options.address_file is not None and not options.address_file.parent.is_dir():
-            raise UserError(f"The folder of --address-file {options.address_file} does not exist: create it.")
+        if options.address_file is not None:
+            _check_address_file(options.address_file)
         try:
             log = _log_to(server.log_file, server.log_file_bytes)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
         listener = _listen(server.address, server.port)
     with listener:
         return _serve(settings, config_sha256, listener, options.address_file, log)
+
+
+def _check_address_file(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise UserError(f"The folder of --address-file {path} does not exist: create it.")
+    try:
+        if path.is_dir():
+            raise UserError(f"--address-file {path} is a folder: give a file in it.")
+        tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent).close()
+    except (OSError, ValueError) as error:
+        raise UserError(f"--address-file {path} cannot be written: {error}; give another path.") from None
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -128,7 +140,8 @@ def _serve(
         with suppress(SystemExit):  # from uvicorn, if the start failed, and from _exit_quietly
             server.run(sockets=[listener])
     finally:
-        if address_file is not None:
+        # Another server may have been started with the same file.
+        if address_file is not None and address_file.is_file() and address_file.read_bytes() == address.encode():
             address_file.unlink(missing_ok=True)
     if app.state.failure is not None:
         sys.stderr.write(f"Error: The workers do not start: {app.state.failure}; what they wrote is above.\n")

@@ -115,6 +115,7 @@ WRONG = [
     (MATH + ", prediction_seconds: .inf}}", "Scorers.Scorer1.prediction_seconds = inf"),
     (MATH + ", worker_memory_bytes: 1000}}", "Scorers.Scorer1.worker_memory_bytes = 1000"),
     (SQL + "., max_value_bytes: 3000000000}}", "Scorers.Scorer1.max_value_bytes = 3000000000"),
+    (MATH + '}}\nScorerServer: {log_file: "a\\0b"}', "ScorerServer.log_file cannot be opened: embedded null byte"),
     ("Scorers: [1]", "Scorers = [1]"),
     ("ScorerServer: {}", "lacks Scorers"),
     ("just text", "holds no settings"),
@@ -136,6 +137,8 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
     assert "none.yaml" in error("-c", str(tmp_path / "none.yaml"))
     missing = tmp_path / "none" / "address"
     assert str(missing) in error("--database-path", str(tmp_path), "--address-file", str(missing))
+    for path, why in ((tmp_path, "is a folder"), ("/proc/address", "cannot be written"), ("a\0b", "cannot be written")):
+        assert f"--address-file {path} {why}" in error("--database-path", str(tmp_path), "--address-file", str(path))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert port in error("--database-path", str(tmp_path), "--port", port)

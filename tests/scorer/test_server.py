@@ -95,10 +95,12 @@ Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
 """)
 
     def error(*program: object, **environment: str) -> str:
-        command = [sys.executable, *program, "-c", settings, "--port", "0"]
+        address = tmp_path / "address"
+        address.write_text("192.0.2.1:5001")
+        command = [sys.executable, *program, "-c", settings, "--port", "0", "--address-file", address]
         environ = os.environ | {"PYTHONPATH": str(REPOSITORY)} | environment
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1
+        assert done.returncode == 1 and address.read_text() == "192.0.2.1:5001"
         return done.stderr
 
     # Without /proc no time limit would hold. The log file has the rest.
@@ -131,7 +133,10 @@ def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
 def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_time(
     start_scorer: Callable[..., Scorer], number: int, seconds: int, rows: int
 ) -> None:
-    """All waiting requests are answered; with one second only some are, and the others are told to ask again."""
+    """All waiting requests are answered; with one second only some are, and the others are told to ask again.
+
+    The address file goes with its server, unless another one has written it.
+    """
     scorer = start_scorer(prediction_seconds=30.0, server={"shutdown_seconds": seconds, "max_waiting": 1000})
     assert scorer.process.stdout.readline().decode().split()[-1] == scorer.url
     count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT {}) SELECT count(*) FROM r"
@@ -153,9 +158,13 @@ def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_ti
         for process in [scorer.process.pid, *workers] if number == signal.SIGINT else [scorer.process.pid]:
             os.kill(process, number)
         told = time.monotonic()
+        address_file = scorer.directory / "address"
+        if seconds == 1:
+            address_file.write_text("192.0.2.1:5001")
         replies = [each.result() for each in sent]
     assert scorer.process.wait(timeout=20) == 0
     assert time.monotonic() - told < seconds + 15
+    assert address_file.exists() is (seconds == 1)
     wait_until_gone(workers)
     answered = [body for status, body in replies if status == 200]
     assert all([score for score, _ in body["Scorer1"]] == [1.0, 0.0, 0.0] for body in answered)
