@@ -333,6 +333,15 @@ def test_what_verl_rejects_is_a_sentence_too(run):
     )
 
 
+def test_a_model_folder_without_a_tokenizer_is_named(run, tmp_path):
+    for file in Path(run.model).iterdir():
+        if not file.name.startswith("tokenizer"):
+            shutil.copy(file, tmp_path)
+    message = run.rejection({f"{MODEL}path": str(tmp_path)})
+    assert message.startswith(f"The tokenizer of {tmp_path} cannot be loaded (") and "\n" not in message
+    run.prepare({f"{MODEL}path": str(tmp_path), f"{MODEL}tokenizer_path": run.model})
+
+
 def test_one_setting_chooses_micro_batches_of_rows_in_a_script(plain_environment):
     values = run_of(SCRIPT, ["run", f"{ACTOR}use_dynamic_bsz=False"]).values
     assert not values[f"{LOG_PROB}use_dynamic_bsz"] and not values[f"{REFERENCE}use_dynamic_bsz"]

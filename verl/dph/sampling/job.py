@@ -283,9 +283,20 @@ async def draw_samples(
 
 
 def tokenizer_of(model: DictConfig) -> PreTrainedTokenizerBase:
-    """The tokenizer of actor_rollout_ref.model."""
-    path = copy_to_local(model.tokenizer_path or model.path)
-    return hf_tokenizer(path, trust_remote_code=model.trust_remote_code)
+    """The tokenizer of actor_rollout_ref.model.
+
+    Raises:
+        UserError: its files are missing or damaged.
+    """
+    path = model.tokenizer_path or model.path
+    try:
+        return hf_tokenizer(copy_to_local(path), trust_remote_code=model.trust_remote_code)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(":.")
+        raise UserError(
+            f"The tokenizer of {path} cannot be loaded ({reason}): give a folder with the tokenizer's files, or name "
+            "one in actor_rollout_ref.model.tokenizer_path."
+        ) from error
 
 
 def stop_ids(model: DictConfig, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
