@@ -103,6 +103,9 @@ def test_a_batch_that_the_prompts_do_not_fill(run):
     """8 prompts and 8 rows of D_pef; verl would divide by the 0 steps of an epoch."""
     sentence = run.rejection({"data.train_batch_size": 16})
     assert sentence.startswith("data.train_batch_size=16 is more than the 8 prompts of data.train_files, and a step")
+    sentence = run.rejection({"data.train_max_samples": 7})
+    assert sentence.startswith("data.train_batch_size=8 is more than data.train_max_samples=7, the prompts that verl")
+    run.prepare({"data.train_max_samples": 8})
     assert "holds 8 rows, but data.sft_batch_size=16 are used in every" in run.rejection({"data.sft_batch_size": 16})
 
 

@@ -46,13 +46,18 @@ def check_lengths(config: DictConfig) -> int:
                 _, found[key] = tokenized_prompts(config, files_of(config.data[key]))
             except UserError as error:
                 raise UserError(f"data.{key}: {error}") from None
-    left, size = len(found["train_files"]), config.data.train_batch_size
+    left, size, most = len(found["train_files"]), config.data.train_batch_size, config.data.train_max_samples
+    if 0 < most < size:  # verl would divide by the 0 steps of an epoch
+        raise UserError(
+            f"data.train_batch_size={size} is more than data.train_max_samples={most}, the prompts that verl takes of "
+            "data.train_files: raise it, or set -1 to take all."
+        )
     if left < size:
         raise UserError(
             f"data.train_batch_size={size} is more than the {left} prompts of data.train_files that are short enough "
             f"(data.max_prompt_length={config.data.max_prompt_length}): raise the length, or lower the batch."
         )
-    return left
+    return min(left, most) if most > 0 else left
 
 
 def _check_groups(config: DictConfig) -> None:
