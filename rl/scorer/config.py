@@ -43,11 +43,20 @@ WITHOUT_EFFECT_ON_VERDICTS = frozenset(
 # The meaning of an empty section of Scorers, as in sql.yaml.
 _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
 
+
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("is yes or no, not a number")
+    return value
+
+
+# YAML's yes is true, and pydantic takes it for 1.
+Integer = Annotated[int, BeforeValidator(_no_flag)]
 # What the system accepts: a frame's lengths (worker.py) and SQLite's limits have 32 bits.
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
-Count = Annotated[int, Field(gt=0, lt=2**31)]
-Processes = Annotated[int, Field(gt=0, le=4096)]
-StoredBytes = Annotated[int, Field(ge=0, le=2**50)]
+Seconds = Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=86_400)]
+Count = Annotated[Integer, Field(gt=0, lt=2**31)]
+Processes = Annotated[Integer, Field(gt=0, le=4096)]
+StoredBytes = Annotated[Integer, Field(ge=0, le=2**50)]
 # An `off` without quotes is false in YAML 1.1.
 Sandbox = Annotated[
     Literal["auto", "required", "off"], BeforeValidator(lambda value: "off" if value is False else value)
@@ -72,11 +81,11 @@ class ServerSettings(_Section):
     # An empty one (of an unset variable) would mean all addresses.
     address: str = Field(default="127.0.0.1", min_length=1)
     """Where the server listens. Any address but the loopback opens it to the network: it has no authentication."""
-    port: int = Field(default=5001, ge=0, le=65535)
+    port: Integer = Field(default=5001, ge=0, le=65535)
     """0 picks a free port, which the line printed at start and --address-file name."""
     log_file: Path | None = None
     """A file to which the log is appended, one JSON object per line. Without one, warnings go to stderr."""
-    log_file_bytes: int = Field(default=100_000_000, gt=0, le=2**50)
+    log_file_bytes: Integer = Field(default=100_000_000, gt=0, le=2**50)
     """Size at which log_file becomes log_file.1; three old files are kept."""
     log_responses: bool = False
     """Whether the log has the responses' text."""
@@ -91,7 +100,7 @@ class ServerSettings(_Section):
     request_seconds: Seconds = REQUEST_S
     """A request that takes longer gets 503; its work goes on, and asking again joins it. Clients should wait longer
     (reward_kwargs.timeout). A request that is not received within this time gets 408."""
-    shutdown_seconds: int = Field(default=20, gt=0, le=86_400)
+    shutdown_seconds: Integer = Field(default=20, gt=0, le=86_400)
     """How long requests in progress may take after SIGTERM, SIGINT or PUT /shutdown."""
     shutdown_token: str | None = Field(default=None, min_length=1)
     """PUT /shutdown needs the header `Authorization: Bearer TOKEN`; without a token, it must come from the loopback."""
@@ -107,7 +116,7 @@ class ScorerSettings(_Section):
     num_instances."""
     grace_seconds: Seconds = 5.0
     """A worker that exceeds the time limit of its job by this is killed."""
-    worker_memory_bytes: int = Field(default=512_000_000, ge=16_000_000, le=2**50)
+    worker_memory_bytes: Integer = Field(default=512_000_000, ge=16_000_000, le=2**50)
     """Memory of a worker beyond what it has when it starts."""
     answer_cache_bytes: StoredBytes = 64_000_000
     """Capacity of the cache of scores; 0: no cache."""
@@ -230,7 +239,7 @@ class TaskSettings(ScorerSettings):
     @classmethod
     def _known_and_existing(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
         for entry in allow:
-            if entry not in (NETWORK, PROGRAMS) and not entry.startswith(WRITES):
+            if entry not in (NETWORK, PROGRAMS) and entry.removeprefix(WRITES) in (entry, ""):
                 raise ValueError(f"has {entry!r}, which is not one of {NETWORK}, {PROGRAMS} and {WRITES}PATH")
         for path in writable(allow):
             if not Path(path).exists():
@@ -319,7 +328,19 @@ def _modules(file: Path) -> list[Path]:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """Rejects a key that a mapping has twice; YAML's own loaders silently keep the last."""
+    """Rejects a wrong scalar, and a key that a mapping has twice; YAML's own loaders silently keep the last."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+            if isinstance(value, str):
+                value.encode()  # half a surrogate pair has no UTF-8
+        # As PyYAML raises them for 2024-13-45, !!timestamp x and !!bool x.
+        except (ValueError, AttributeError, KeyError):
+            kind = node.tag.rpartition(":")[2]
+            reason = f"{node.value!r} in line {node.start_mark.line + 1} is not a valid value of the type {kind}"
+            raise yaml.YAMLError(reason) from None
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()

@@ -92,6 +92,7 @@ def test_a_class_name_that_is_a_list_is_one_sentence(tmp_path: Path) -> None:
 
 SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
 MATH = "Scorers: {Scorer1: {class_name: MathRewardModel"
+TASK = "Scorers: {Scorer1: {class_name: PythonRewardModel, task: own, function: "
 WRONG = [
     (
         SQL + "/none/such}}",
@@ -116,6 +117,13 @@ WRONG = [
     (MATH + ", worker_memory_bytes: 1000}}", "Scorers.Scorer1.worker_memory_bytes = 1000"),
     (SQL + "., max_value_bytes: 3000000000}}", "Scorers.Scorer1.max_value_bytes = 3000000000"),
     (MATH + '}}\nScorerServer: {log_file: "a\\0b"}', "ScorerServer.log_file cannot be opened: embedded null byte"),
+    (MATH + "}}\nScorerServer: {\nport: 2024-13-45}", "'2024-13-45' in line 3 is not a valid value of the type ti"),
+    (MATH + ", num_instances: !!int abc}}", "'abc' in line 1 is not a valid value of the type int"),
+    (MATH + ", num_instances: !!timestamp x}}", "'x' in line 1 is not a valid value of the type timestamp"),
+    (MATH + ", num_instances: !!bool x}}", "'x' in line 1 is not a valid value of the type bool"),
+    (TASK + r'"/x/\ud800.py:f"}}', r"'/x/\ud800.py:f' in line 1 is not a valid value of the type str"),
+    (MATH + ", num_instances: yes}}", "Scorers.Scorer1.num_instances = True: Value error, is yes or no, not a num"),
+    (MATH + "}}\nScorerServer: {port: no}", "ScorerServer.port = False: Value error, is yes or no, not a number"),
     ("Scorers: [1]", "Scorers = [1]"),
     ("ScorerServer: {}", "lacks Scorers"),
     ("just text", "holds no settings"),
@@ -226,6 +234,7 @@ def test_what_a_worker_may_do(tmp_path: Path) -> None:
     assert TaskSettings.model_validate(named | {"allow": allow}).allow == tuple(allow)
     for wrong, why in {
         "everything": "has 'everything', which is not one of network, subprocess and write:PATH",
+        "write:": "has 'write:', which is not one of network, subprocess and write:PATH",
         "write:/none/such": "has write:/none/such, but /none/such does not exist",
     }.items():
         with pytest.raises(ValueError, match=why):
