@@ -164,6 +164,15 @@ def test_the_order_of_the_training_files_stays(run):
     assert sentence in run.rejection({"data.train_files": [second, run.data]})
 
 
+def test_the_storage_of_an_asynchronous_trainer_stays(run):
+    """Its checkpoint has the rollouts in flight, as many files of them as there were units."""
+    mode, units = "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+    for trained_with in ({}, {mode: "colocate_async"}):
+        before = OmegaConf.to_container(run.config(trained_with), resolve=True)
+        now = run.config(trained_with | {units: 2})
+        assert [*resume._other_settings(now, before)] == [f"{units} was 1 and is 2"] * bool(trained_with)
+
+
 @pytest.mark.parametrize("loss_mode", ["kl_cov", "clip_cov"])
 def test_micro_batches_stay_where_a_loss_chooses_its_tokens_in_them(run, loss_mode):
     trained_with = {f"{ACTOR}policy_loss.loss_mode": loss_mode}

@@ -246,8 +246,8 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
 
 
 def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
-    """Settings of MAY_CHANGE that another setting fixes: the steps that a schedule spans, and the size of micro-batches
-    in which a policy loss chooses its tokens."""
+    """Settings of MAY_CHANGE that another setting fixes: the steps that a schedule spans, the size of micro-batches in
+    which a policy loss chooses its tokens, and the storage that an asynchronous trainer's checkpoint fills again."""
     actor = config.actor_rollout_ref.actor
     fixed: tuple[str, ...] = ()
     spans = actor.optim.lr_scheduler_type != "constant" or actor.optim.lr_warmup_steps_ratio > 0
@@ -260,4 +260,6 @@ def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
         sizes = ["ppo_micro_batch_size*", "ppo_max_token_len_per_gpu", "use_dynamic_bsz"]
         sizes += ["*ulysses_sequence_parallel_size"]
         fixed += tuple(f"actor_rollout_ref.actor.{size}" for size in sizes)
+    if config.trainer.v1.trainer_mode != "sync":
+        fixed += ("transfer_queue.backend.storage_backend", "transfer_queue.backend.SimpleStorage.*")
     return fixed
