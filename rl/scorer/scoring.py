@@ -32,7 +32,7 @@ Made = TypeVar("Made")
 
 
 class SharedResults(Generic[Result]):
-    """Results by key: one run for concurrent callers, kept within `capacity` bytes; with 0 every call is a run.
+    """Results by key: one run for concurrent callers, kept within `capacity` bytes; with 0 none is kept.
 
     hits, misses: calls that needed no run of their own, and runs.
     """
@@ -60,7 +60,7 @@ class SharedResults(Generic[Result]):
             found = asyncio.get_running_loop().create_future()
             found.set_result(kept)
             return found
-        task = self._running.get(key) if self._kept.capacity else None
+        task = self._running.get(key)
         if task is None:
             self.misses += 1
             task = self._running[key] = asyncio.create_task(self._run(key, make))

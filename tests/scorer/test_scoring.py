@@ -53,6 +53,23 @@ def test_a_cache_keeps_no_key() -> None:
     assert runs == list(range(50)) and cache.hits == 50 and cache.bytes == 5000
 
 
+@pytest.mark.parametrize(("capacity", "runs_later"), [(0, 2), (1000, 1)])
+def test_who_asks_again_joins_the_run(capacity: int, runs_later: int) -> None:
+    cache: SharedResults[Kept] = SharedResults(capacity)
+
+    async def make() -> Kept:
+        await asyncio.sleep(0)
+        return Kept()
+
+    async def scenario() -> None:
+        first, second = await asyncio.gather(cache.get(("a",), make), cache.get(("a",), make))
+        assert first is second and (cache.misses, cache.hits) == (1, 1)
+        await cache.get(("a",), make)
+
+    asyncio.run(scenario())
+    assert cache.misses == runs_later
+
+
 def test_a_score_counts_the_bytes_of_its_texts() -> None:
     wide = Score("mismatch", 0.0, "result", "[]", "\U0001f600" * 1_000_000)
     assert 4_000_000 < (wide.kept_bytes or 0) < 4_010_000
