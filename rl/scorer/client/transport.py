@@ -1,10 +1,10 @@
 """Transport of batches of responses to the scorer servers, with retries.
 
-Each of three kinds of failure has its limit. A request that fails (no connection, no answer in time, a 5xx) is repeated
-after growing pauses, on another server if there is one, up to `retries` times in a row. A response on which a worker of
-the server failed (infra_error) is sent again alone, up to `retries` times. If a server is busy, the client waits as
-long as the server says or asks another one, up to `busy_limit_s`. tenacity and aiohttp-retry repeat a call under one
-limit; here the three limits reset each other, and responses leave the batch as they are scored.
+Each of three kinds of failure has its limit. A request that fails (no connection, no answer in time, a 408 or 5xx) is
+repeated after growing pauses, on another server if there is one, up to `retries` times in a row. A response on which a
+worker of the server failed (infra_error) is sent again alone, up to `retries` times. If a server is busy, the client
+waits as long as the server says or asks another one, up to `busy_limit_s`. tenacity and aiohttp-retry repeat a call
+under one limit; here the three limits reset each other, and responses leave the batch as they are scored.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class _TryAgain(Exception):
 
 
 class _ServerError(_TryAgain):
-    """The server answered with HTTP 5xx."""
+    """The server answered with HTTP 5xx, or 408: the body did not arrive in time."""
 
 
 class _Busy(Exception):
@@ -190,7 +190,7 @@ class Transport:
         if says_busy(answer.status, text):
             self._servers.busy(server, _seconds(answer.headers.get("Retry-After")))
             raise _Busy
-        if answer.status >= 500:
+        if answer.status >= 500 or answer.status == 408:
             raise _ServerError(f"{server.address}: HTTP {answer.status} {sentence(text)}")
         try:
             if answer.status != 200:

@@ -77,6 +77,7 @@ def test_servers_with_equally_much_to_do_take_turns(fake, client_of):
 
 STEPS = {
     "500": lambda fake: fake.status(500),
+    "408, the body came too late": lambda fake: fake.status(408, error="late"),
     "503 that is not busy": lambda fake: fake.status(503, error="no"),
     "infra_error": lambda fake: fake.failing_workers,
     "cut": lambda fake: fake.cut,
