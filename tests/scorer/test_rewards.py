@@ -64,6 +64,9 @@ SOFT_F1 = [
     # Values are not paired one to one, neither where gold repeats them (tp 1/2, no fn) nor where the prediction does.
     ([(1, 1)], [(1,)], 1.0),
     ([(1,)], [(1, 1)], 1.0),
+    # One of three columns, and the same repeated: tp 50/3, fn 2/3.
+    ([(1, 2, 3)], [(1,)], 0.5),
+    ([(1, 2, 3)], [(1,) * 50], 100 / 102),
     # NULL is a value, and 1 is 1.0.
     ([(None, 1)], [(1.0, None)], 1.0),
 ]
