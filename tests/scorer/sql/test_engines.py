@@ -226,6 +226,22 @@ def test_a_view_or_macro_of_the_database_hides_neither_random_numbers_nor_the_cl
     assert run("SELECT count(*) FROM dated") == run("SELECT since(DATE '2020-01-05') < 0") == ([(1,)], True)
 
 
+def test_opening_a_database_takes_no_time_of_the_statement(databases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rl.scorer.sql import duckdb_engine
+
+    def add_views(*arguments: Any) -> None:
+        until = time.process_time() + 1.5
+        while time.process_time() < until:
+            pass
+        add(*arguments)
+
+    add = duckdb_engine._add_views
+    monkeypatch.setattr(duckdb_engine, "_add_views", add_views)
+    executor = duckdb_engine.Executor(LIMITS, 400_000_000)
+    assert executor.execute(str(databases / "shop"), "1", "SELECT count(*) FROM game", 1.0) == [(6,)]
+    executor.close(str(databases / "shop"))
+
+
 # Whether a text has f as a name that is called (c) or not (n), not as a name (-), or is ambiguous (a).
 NAMES = r"""
 c SELECT f(1)
