@@ -209,6 +209,9 @@ def ended(tmp_path_factory, word_llama):
                      "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
         "steps again": run("steps", f"{base},js:{trained}", "evaluate.checkpoints=[3,5]", "evaluate.n=8",
                            f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.report=False"),
+        **dict.fromkeys(("run as base", "run as base again"),
+                        run("run_as_base", f"base:{trained}", "evaluate.checkpoints=[3]", "evaluate.report=False",
+                            f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8")),
         "variables": ["--cfg", "job", "evaluate.models={}", "evaluate.output=no", "trainer.nnodes=3"],
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
         "under way": run("held", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}"),
@@ -368,6 +371,14 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     assert steps["7"]["pass@8"] == report["js"]["mine"]["pass@k"]["8"] and "greedy" in steps["3"]
     page = (folder / "steps" / "report.html").read_text()
     assert "against training steps" in page and "eta against greedy" in page.lower() and "Policy and rehearsal" in page
+
+
+def test_checkpoints_of_a_base_are_not_drawn_again(ended):
+    """They have the seed of other models, the base itself another one."""
+    _, found, _ = ended
+    (code, out, errors), (code_again, out_again, errors_again) = found["run as base"], found["run as base again"]
+    assert code == 0 and "drawn: base/global_step_3 mine.jsonl" in out, errors
+    assert code_again == 0 and "drawn:" not in out_again and "merged:" not in out_again, errors_again
 
 
 def test_rejected_settings(ended):

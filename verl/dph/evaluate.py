@@ -93,7 +93,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     """
     config = copy.deepcopy(config)
     config.actor_rollout_ref.model.path = model
-    seed = config.actor_rollout_ref.rollout.seed + {BASE: 0, BASE_AGAIN: 1}.get(name, 2) * SEED_DISTANCE
+    seed = _seed_of(config, name)
     folder = Path(config.evaluate.output).expanduser() / name
     jobs = []
     for split, drawn in splits.items():
@@ -115,6 +115,10 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
     return jobs
+
+
+def _seed_of(config: DictConfig, name: str) -> int:
+    return config.actor_rollout_ref.rollout.seed + {BASE: 0, BASE_AGAIN: 1}.get(name, 2) * SEED_DISTANCE
 
 
 async def draw_all(
@@ -139,7 +143,7 @@ async def draw_all(
         for step, path in of_steps.items():
             drawn_as = f"{name}/global_step_{step}"
             folder = Path(config.evaluate.output).expanduser() / drawn_as
-            of_step = _sampled_before(path, folder, jobs[name])
+            of_step = _sampled_before(path, folder, jobs[name], _seed_of(config, drawn_as))
             if of_step is None:
                 trusted = config.actor_rollout_ref.model.trust_remote_code
                 with temporary_model_folder(str(path), folder / MERGED, trusted) as model:
@@ -152,11 +156,12 @@ async def draw_all(
     return found
 
 
-def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> list[SamplingJob] | None:
+def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob], seed: int) -> list[SamplingJob] | None:
     """The jobs of a checkpoint, if all of their samples were drawn from these shards: nothing has to be merged then.
 
     Args:
-        jobs: the model's own jobs, which differ only in the weights.
+        jobs: the model's own jobs, which differ only in the weights, and those of a base in the seed.
+        seed: of the checkpoint's samples.
     """
     if not (folder / SAMPLED_FROM).is_file():
         return None
@@ -167,7 +172,8 @@ def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob]) -> 
         replace(
             job,
             output=folder / job.output.name,
-            metadata=replace(job.metadata, **origin["hashes"]),
+            settings=replace(job.settings, seed=seed),
+            metadata=replace(job.metadata, seed=seed, **origin["hashes"]),
             responses=job.responses and folder / job.responses.name,
         )
         for job in jobs
