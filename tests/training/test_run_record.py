@@ -100,6 +100,17 @@ def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
     assert best_file(tmp_path) is None  # the checkpoint of that step is one of the run that was begun anew
 
 
+def test_checkpoints_of_earlier_sessions_are_not_kept_for_good(tmp_path):
+    record = record_with(tmp_path, {10: 0.9, 20: 0.4, 30: 0.6}, [10, 20, 30])
+    (tmp_path / "global_step_10" / "critic").mkdir()
+    for keep in (None, 0, 3, 2):
+        assert (tmp_path / "global_step_10" / "actor").is_dir()
+        record.delete_older("actor", keep)
+    left = sorted(str(folder.relative_to(tmp_path)) for folder in tmp_path.glob("global_step_*/*"))
+    assert left == ["global_step_10/critic", "global_step_20/actor", "global_step_30/actor"]
+    assert record.best() == 30
+
+
 def test_the_metric_can_be_named(tmp_path):
     record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [1, 2], metric="val-core/a/acc/mean@1")
     assert record.best() == 1

@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import shlex
+import shutil
 import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -149,6 +150,14 @@ class RunRecord:
     def saved(self, step: int) -> None:
         """Record a checkpoint."""
         self.checkpoints = sorted({*self.checkpoints, step})
+
+    def delete_older(self, role: str, keep: int | None) -> None:
+        """Delete what a role saved in all checkpoints but the newest `keep`; None or 0 keeps all.
+
+        verl does so with the checkpoints of one session, and keeps those from before a resume for good.
+        """
+        for step in self.checkpoints[:-keep] if keep else ():
+            shutil.rmtree(checkpoint_folder(self.folder, step) / role, ignore_errors=True)
 
     def best(self) -> int | None:
         """The step with the highest validation among existing checkpoints (the first of equals), or None."""

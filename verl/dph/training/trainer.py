@@ -252,6 +252,8 @@ class DPHTrainer(PPOTrainer):
             checkpoint_parts.save(folder, self.parts)
             super()._save_checkpoint()
         self.record.saved(self.global_steps)
+        self.record.delete_older("actor", self.config.trainer.max_actor_ckpt_to_keep)
+        self.record.delete_older("critic", self.config.trainer.max_critic_ckpt_to_keep)
         self.record.save()
 
     def _load_checkpoint(self):
