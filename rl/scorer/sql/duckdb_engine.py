@@ -133,7 +133,10 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         if os.path.isdir(uri):
             _add_views(connection, table_files(uri))
         else:
-            texts = {name.lower(): sql for name, sql in connection.execute(_VIEWS_AND_MACROS).fetchall()}
+            texts = dict[str, str]()
+            for name, sql in connection.execute(_VIEWS_AND_MACROS).fetchall():
+                # One name may have several: in two schemas, or for other numbers of arguments.
+                texts[name.lower()] = f"{texts.get(name.lower(), '')}\n{sql}"
             self._random[uri] = _using(texts, {name for name in texts if self._is_random(texts[name])})
             self._timed[uri] = _using(texts, {name for name in texts if reads_clock(texts[name], "duckdb")})
         connection.execute("SET enable_external_access = false")

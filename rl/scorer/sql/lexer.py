@@ -93,12 +93,15 @@ def reads_clock(sql: str, engine: str = "sqlite") -> bool:
         token = match[0].upper()
         if token.strip('"') in dialect.clock or (token == "(" and previous.strip('"`[]') in dialect.times):
             return True
-        # A text with escapes, E'\x6eow' or U&'n\006fw', can say anything.
-        says_now = previous in ("E", "&") or not dialect.moments.isdisjoint(re.findall(r"\w+", token))
-        if match["opaque"] is not None and dialect.moments and says_now:
+        if match["opaque"] is not None and dialect.moments and _may_say_now(token, previous, dialect.moments):
             return True
         previous = token
     return False
+
+
+def _may_say_now(text: str, previous: str, moments: frozenset[str]) -> bool:
+    """Whether a quoted text can mean a date of today: one with escapes, E'\\x6eow' or U&'n\\006fw', can mean any."""
+    return previous in ("E", "&") or not moments.isdisjoint(re.findall(r"\w+", text))
 
 
 def ambiguity(sql: str) -> str | None:

@@ -193,7 +193,7 @@ def test_no_function_that_draws_lots_or_changes_something_may_be_called(engine: 
 
 RANDOM_MACROS = """
     CREATE VIEW drawn AS SELECT random() AS r; CREATE VIEW "Drawn Again" AS SELECT r + 1 AS r FROM drawn;
-    CREATE MACRO draw() AS random(); CREATE MACRO draws(a) AS TABLE SELECT a, draw() AS r;
+    CREATE MACRO draw() AS random(), (a) AS a; CREATE MACRO draws(a) AS TABLE SELECT a, draw() AS r;
     CREATE VIEW sampled AS SELECT * FROM "query" USING SAMPLE 1; CREATE VIEW counted AS SELECT txid_current() AS n;
 """
 OTHER_MACROS = """
