@@ -71,7 +71,7 @@ _OPPOSITES = {
     word: (group, opposite)
     for group in (
         *("am|pm", "bc bce|ad ce", "n north|s south|e east|w west", "c|f", "increase|decrease", "profit gain|loss"),
-        *("up|down", "left|right", "more|less"),
+        *("up|down", "left|right", "more|less fewer"),
     )
     for opposite in group.split("|")
     for word in opposite.split()

@@ -62,7 +62,7 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 40^\circ \text{ N}  ==  40^\circ \text{ north}  ;;  40^\circ \text{ N}  !=  40^\circ \text{ S}
 5 \text{ north}  ==  5 \text{ N}  !=  5 \text{ south}  !=  5 \text{ east}
 3 \text{ up}  !=  3 \text{ down}  ;;  3 \text{ left}  ==  3 \text{ up}  !=  3 \text{ right}
-3 \text{ gain}  !=  3 \text{ loss}  ;;  3 \text{ more}  !=  3 \text{ less}
+3 \text{ gain}  !=  3 \text{ loss}  ;;  3 \text{ more}  !=  3 \text{ less}  !=  3 \text{ fewer}
 \text{E}, \text{S}  ==  \text{S}, \text{E}  ;;  5 \text{ F}  ==  5\text{ C/V}
 5\text{ W}  ==  5\text{ N}\cdot\text{m/s}
 # Thin spaces before units, and units in several parts
