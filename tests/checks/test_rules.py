@@ -33,6 +33,7 @@ LOG_PROB, REFERENCE = "actor_rollout_ref.rollout.log_prob_", "actor_rollout_ref.
 FIXED = {f"{ACTOR}use_dynamic_bsz": False, f"{LOG_PROB}use_dynamic_bsz": False}
 FIXED |= {f"{ACTOR}ppo_micro_batch_size_per_gpu": 4, f"{LOG_PROB}micro_batch_size_per_gpu": 1}
 FSDP, TOKENS = f"{ACTOR}fsdp_config.", f"{ACTOR}ppo_max_token_len_per_gpu"
+TENSOR_PARALLEL = "actor_rollout_ref.rollout.tensor_model_parallel_size"
 BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
@@ -51,6 +52,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (SEPARATE | {BACKEND: "nccl"}, "checkpoint_engine.backend=nccl does not carry weights"),
         (SEPARATE | {f"{FSDP}param_offload": True}, "fsdp_config.param_offload=True would lose updates with trainer"),
         (SEPARATE | {f"{FSDP}offload_policy": True}, "fsdp_config.offload_policy=True would lose updates with trainer"),
+        ({TENSOR_PARALLEL: 2}, "pipeline_model_parallel_size=2, and a replica of rollout.name=hf has one rank"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
@@ -378,9 +380,30 @@ def test_ray_s_cpus_are_counted_on_gpus_too(run, monkeypatch):
     monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 33.0})
     with pytest.raises(UserError, match="reserve 34 of Ray's CPUs, and Ray has 33"):
         rules.check_running_ray(config)
+    monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 34.0, "GPU": 7.0})
+    with pytest.raises(UserError, match="8 ranks .* take a GPU each, and Ray has 7"):
+        rules.check_running_ray(config)
+    monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 34.0, "GPU": 8.0})
+    rules.check_running_ray(config)
+    config = run.config(SEPARATE | {"actor_rollout_ref.rollout.n_gpus_per_node": 8})
+    with pytest.raises(UserError, match="1 ranks .* and 8 ranks of rollouts take a GPU each, and Ray has 8"):
+        rules.check_running_ray(config)
     # One that runs already is asked when it has been joined.
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert not list(rules.ray_cpus(config))
+
+
+def test_rollout_replicas_leave_no_rank_over(run):
+    config = run.config({"trainer.n_gpus_per_node": 6, TENSOR_PARALLEL: 4})
+    config.actor_rollout_ref.rollout.name = "vllm"
+    [sentence] = rules.replicas(config)
+    assert "size=4 does not divide trainer.nnodes x trainer.n_gpus_per_node=6: use a divisor of 6" in sentence
+    config.trainer.n_gpus_per_node = 8
+    assert not [*rules.replicas(config)]
+    config.trainer.v1.trainer_mode = "separate_async"
+    config.actor_rollout_ref.rollout.update(nnodes=1, n_gpus_per_node=2)
+    [sentence] = rules.replicas(config)
+    assert "does not divide rollout.nnodes x rollout.n_gpus_per_node=2" in sentence
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The rules between the settings of a training run: functions, listed in RULES, that yield a sentence per violation."""
 
+import math
 import os
 from collections.abc import Iterator
 from itertools import chain
@@ -7,6 +8,7 @@ from itertools import chain
 import ray
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
+from verl.utils.device import get_resource_name
 from verl.utils.tracking import Tracking
 
 from rl.checks.files import check_set
@@ -159,6 +161,21 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
         )
 
 
+def replicas(config: DictConfig) -> Iterator[str]:
+    """verl starts a rollout replica for every so many ranks, and fails or waits if some are left over."""
+    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
+    sizes = [f"{name}_parallel_size" for name in ("tensor_model", "data", "pipeline_model")]
+    of_one = math.prod(rollout[name] for name in sizes)
+    words = f"actor_rollout_ref.rollout.{' x '.join(sizes)}={of_one}"
+    if rollout.name == "hf" and of_one != 1:
+        yield f"{words}, and a replica of rollout.name=hf has one rank: set all three to 1."
+    ranks = {"trainer.nnodes x trainer.n_gpus_per_node": trainer.nnodes * trainer.n_gpus_per_node}
+    ranks["rollout.nnodes x rollout.n_gpus_per_node"] = _separate_ranks(config)
+    for name, found in ranks.items():
+        if found % of_one and not rollout.disaggregation.enabled:
+            yield f"{words} does not divide {name}={found}: use a divisor of {found} (TENSOR_PARALLEL in the scripts)."
+
+
 def keep_probe(config: DictConfig) -> Iterator[str]:
     """The probe needs validations and both files of prompts."""
     trainer = config.trainer
@@ -213,7 +230,7 @@ def ray_cpus(config: DictConfig) -> Iterator[str]:
 
 
 def check_running_ray(config: DictConfig) -> None:
-    """Reject a running Ray whose nodes together have too few CPUs.
+    """Reject a running Ray whose nodes together have too few CPUs or GPUs. On a CPU the latter are names.
 
     Raises:
         UserError: saying how many there are.
@@ -221,12 +238,24 @@ def check_running_ray(config: DictConfig) -> None:
     sentence = _too_few_cpus(config, ray.cluster_resources().get("CPU", 0))
     if sentence is not None:
         raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
+    ranks, separate = config.trainer.nnodes * config.trainer.n_gpus_per_node, _separate_ranks(config)
+    found = ray.cluster_resources().get(get_resource_name(), 0)
+    if ranks + separate > found:
+        others = f" and {separate} ranks of rollouts" if separate else ""
+        raise UserError(
+            f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node){others} take a GPU each, and Ray has {found:g}: "
+            "use fewer ranks (GPUS_PER_NODE in the scripts), or more GPUs."
+        )
+
+
+def _separate_ranks(config: DictConfig) -> int:
+    """The ranks of rollouts on devices of their own."""
+    rollout = config.actor_rollout_ref.rollout
+    return rollout.nnodes * rollout.n_gpus_per_node if config.trainer.v1.trainer_mode == "separate_async" else 0
 
 
 def _too_few_cpus(config: DictConfig, found: float) -> str | None:
-    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
-    ranks = trainer.nnodes * trainer.n_gpus_per_node
-    separate = rollout.nnodes * rollout.n_gpus_per_node if trainer.v1.trainer_mode == "separate_async" else 0
+    ranks, separate = config.trainer.nnodes * config.trainer.n_gpus_per_node, _separate_ranks(config)
     queue = config.transfer_queue.backend
     units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
     needed = cpus_reserved(ranks, units, separate)
@@ -247,6 +276,7 @@ RULES = (
     bypass_mode,
     of_no_checkpoint,
     trainer_mode,
+    replicas,
     ray_cpus,
     model.models,
     model.micro_batches,
