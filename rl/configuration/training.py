@@ -130,8 +130,8 @@ _OF_ACTOR: Any = f"${{{ACTOR}.ppo_max_token_len_per_gpu}}"
 class CriticMicroBatch(Section, at="critic", may_change=True):
     """The memory of a critic's update."""
 
-    ppo_max_token_len_per_gpu: Count | None = _OF_ACTOR
-    """Tokens of a micro-batch of a critic on a GPU."""
+    ppo_infer_max_token_len_per_gpu: Count | None = _OF_ACTOR
+    """Tokens of a micro-batch of a critic on a GPU: verl takes it for updates too."""
 
 
 class Baselines(Section, at="algorithm"):
@@ -206,7 +206,7 @@ class Trainer(Section, at="trainer", may_change=True):
     model, data, seed and batch. true: it continues, and logs the changes."""
     best_metric: Annotated[str, "the name of a metric"] | None = None
     """best_checkpointed_iteration.txt names the checkpoint with the highest value of this validation metric. null:
-    verl's mean accuracy, averaged over data sources."""
+    dph/val_accuracy, an estimate of Pass@1."""
     tags: Annotated[list, "a list, such as [js,seed1]"] = []
     """The run's tags in wandb and swanlab."""
 

@@ -69,7 +69,7 @@ def test_the_record_equals_an_uninterrupted_runs(task):
     at_once, resumed = (json.loads((task.runs / name / "dph_run.json").read_text()) for name in ("at_once", "resumed"))
     assert at_once.pop("seconds") > 0 and resumed.pop("seconds") > 0
     assert resumed == at_once
-    metric = "val-core/sql/acc/mean@2"
+    metric = "dph/val_accuracy"
     of_steps = task.metrics("resumed")
     assert resumed["metric"] == metric
     assert resumed["validations"] == {str(step): of_steps[step][metric] for step in (STOP, TOTAL)}

@@ -6,11 +6,13 @@ from verl.workers.rollout.replica import get_rollout_replica_class
 
 from tests.tiny_run import prepare
 from verl.dph.config.program import CONFIG_DIR
+from verl.dph.pef.store import Store
 
 
 def test_a_run_on_a_gpu_without_vllm_can_start(run, monkeypatch):
     monkeypatch.delenv("VERL_PLATFORM")
-    device = {"device": "cuda_hf", "trainer.n_gpus_per_node": 1}
+    device = {"device": "cuda_hf", "trainer.n_gpus_per_node": 1, "data.sft_pt": run.store}
+    Store(run.store_origin | {"engine_dtype": "bfloat16"}, run.store_rows).save(run.store)
     settings = run.overrides | device | {"trainer.default_local_dir": run.folder}
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
         config = compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()])

@@ -59,7 +59,7 @@ def test_every_part_is_looked_at_before_ray_starts(run):
     state = json.loads((folder / "dph_state.json").read_text())
     del state["coefficient"]
     (folder / "dph_state.json").write_text(json.dumps(state))
-    assert "dph_state.json has no 'coefficient': an older version" in run.rejection()
+    assert "dph_state.json has no 'coefficient': another version" in run.rejection()
     (folder / "dph_state.json").unlink()
     assert "dph_state.json is missing: the checkpoint was written with sft_loss_mode=none" in run.rejection()
 
