@@ -120,7 +120,7 @@ def test_a_row_is_never_longer_than_a_micro_batch(installed, on_gpus):
     attention.complete(config)
     actor, rollout, ref = (config.actor_rollout_ref[name] for name in ("actor", "rollout", "ref"))
     limits = [actor.ppo_max_token_len_per_gpu, rollout.log_prob_max_token_len_per_gpu]
-    limits += [ref.log_prob_max_token_len_per_gpu, config.critic.forward_max_token_len_per_gpu]
+    limits += [ref.log_prob_max_token_len_per_gpu, config.critic.ppo_infer_max_token_len_per_gpu]
     assert limits == [30_100] * 4
 
 

@@ -100,7 +100,7 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
 def micro_batches(config: DictConfig) -> Iterator[str]:
     """With use_dynamic_bsz=True a micro-batch must hold the longest row, else its number of rows must be set.
 
-    verl asserts both in its workers. A critic's micro-batches are as long as the actor's, unless a setting changes them.
+    verl asserts both in its workers. A critic's micro-batches have the actor's limit, unless a setting changes it.
     """
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     if actor.use_dynamic_bsz != rollout.log_prob_use_dynamic_bsz:
