@@ -404,6 +404,9 @@ def test_rollout_replicas_leave_no_rank_over(run):
     config.actor_rollout_ref.rollout.update(nnodes=1, n_gpus_per_node=2)
     [sentence] = rules.replicas(config)
     assert "does not divide rollout.nnodes x rollout.n_gpus_per_node=2" in sentence
+    config.trainer.n_gpus_per_node, config.actor_rollout_ref.hybrid_engine = 1, False
+    config.actor_rollout_ref.rollout.n_gpus_per_node = 4
+    assert not [*rules.replicas(config)]  # none is on the trainer's ranks
 
 
 @pytest.mark.parametrize(

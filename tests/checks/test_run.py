@@ -228,7 +228,7 @@ def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):
 
 
 @pytest.mark.parametrize("source", [{}, {"responses": "0" * 64}])
-def test_a_store_of_prompts_that_were_prepared_again_is_rejected(run, source):
+def test_a_store_of_prompts_that_were_prepared_again_is_rejected(run, source, caplog):
     """The ids are the same; the run rehearsed the old texts."""
     Store(run.store_origin | source, run.store_rows).save(run.store)
     run.prepare({"data.sft_batch_size": 4} | of_mode("forward"))
@@ -243,6 +243,7 @@ def test_a_store_of_prompts_that_were_prepared_again_is_rejected(run, source):
     origin = run.store_origin | source | {"chat_template": chat_template(run.config(dated))}
     Store(origin, run.store_rows).save(run.store)
     run.prepare(dated | of_mode("forward"))
+    assert "whether" in caplog.text and "is of this run's prompts is known by their ids alone" in caplog.text
 
 
 def test_prompts_that_a_store_lost_are_counted(run, caplog):

@@ -103,7 +103,7 @@ def test_the_best_is_the_highest_validation_that_has_a_checkpoint(tmp_path):
 def test_checkpoints_of_earlier_sessions_are_not_kept_for_good(tmp_path):
     record = record_with(tmp_path, {10: 0.9, 20: 0.4, 30: 0.6}, [10, 20, 30])
     (tmp_path / "global_step_10" / "critic").mkdir()
-    for keep in (None, 0, 3, 2):
+    for keep in (None, 0, -1, 3, 2):
         assert (tmp_path / "global_step_10" / "actor").is_dir()
         record.delete_older("actor", keep)
     left = sorted(str(folder.relative_to(tmp_path)) for folder in tmp_path.glob("global_step_*/*"))

@@ -59,13 +59,14 @@ _NOTATION = (
 _GROUPED = re.compile(rf"(?<![\w.,}}^])[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+(?![\d,])")
 _GROUPS = re.compile(SPACE)
 _RECURRING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}")
-_COUNTS = {"dozen": "12", "hundred": "100", "thousand": "10^{3}"}
-_COUNTS |= {"million": "10^{6}", "billion": "10^{9}", "trillion": "10^{12}"}
+_COUNTS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _COUNT = re.compile(rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({'|'.join(_COUNTS)})\b(\s*\}})?|\b({'|'.join(_COUNTS)})\b)")
 _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
-# 2:30 or 02:30; math-verify divides it, as it divides the ratio 3:4, and cannot divide 9:00.
-_CLOCK = re.compile(rf"0?(\d{{1,2}}:[0-5]\d)\s*(?:{_IN_TEXT}\{{[^{{}}]*\}})?")
+# math-verify divides 2:30, as it divides the ratio 3:4, and cannot divide 9:00. It is a time of day if one of the
+# answers says so: by a first zero, a whole hour or words such as \text{pm}.
+_CLOCK = re.compile(rf"(?P<zero>0)?(?P<time>\d{{1,2}}:(?P<minutes>[0-5]\d))\s*(?P<words>{_IN_TEXT}\{{[^{{}}]*\}})?")
+_VARIABLE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 # Words that one question can have as different answers, such as 3 am and 3 pm.
 _OPPOSITES = {
     word: (group, opposite)
@@ -132,25 +133,25 @@ def _recurring(found: re.Match[str]) -> str:
 
 
 def _count(found: re.Match[str]) -> str:
-    r"""The number for dozen or million; other words in its \text stay there."""
+    r"""The power of ten for million; other words in its \text stay there."""
     opened, in_text, closed, plain = found.groups()
     rest = opened if opened and not closed else ""
-    return rf" \times {_COUNTS[in_text or plain]}{rest}"
+    return rf" \times 10^{{{_COUNTS[in_text or plain]}}}{rest}"
 
 
 def paired(gold: str, pred: str) -> tuple[str, str] | None:
     """Two bare answers as they are compared with each other; None if they are different.
 
     A word such as am or loss counts only if the other answer has its opposite.
-    A known unit counts only if both answers have one; 2mg and 2 m are products if the other one has none. A percent
-    sign may be missing where the number is 1 or more.
+    A known unit counts only if both answers have one; 2mg and 2 m are products if the other one has none, and so is 2 m
+    beside 2m cm. A percent sign may be missing where the number is 1 or more.
     """
     words = _OPPOSITES.get(_word(gold)), _OPPOSITES.get(_word(pred))
     if words[0] and words[1] and words[0] != words[1] and words[0][0] == words[1][0]:
         return None
-    times = _CLOCK.fullmatch(gold), _CLOCK.fullmatch(pred)
-    if times[0] and times[1]:
-        return ("1", "1") if times[0][1] == times[1][1] else None
+    times = [found for found in map(_CLOCK.fullmatch, (gold, pred)) if found]
+    if len(times) == 2 and any(found["zero"] or found["words"] or found["minutes"] == "00" for found in times):
+        return ("1", "1") if times[0]["time"] == times[1]["time"] else None
     gold, pred = _as_power_of_ten(gold, pred), _as_power_of_ten(pred, gold)
     bases = _BASE.search(gold), _BASE.search(pred)
     if bases[0] and bases[1] and bases[0][1] != bases[1][1]:
@@ -166,9 +167,9 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     if unit is None and other is None:
         if of_gold[1] and of_pred[1] and of_gold[1] != of_pred[1]:
             return None
-    elif unit is None:
+    elif unit is None and not _VARIABLE.search(value):
         number, unit = of_gold
-    elif other is None:
+    elif other is None and not _VARIABLE.search(number):
         value, other = of_pred
     if unit is None or other is None:
         return split_unit(gold, glued=False)[0], split_unit(pred, glued=False)[0]

@@ -50,7 +50,7 @@ _MAY_BE_CALLED = frozenset({"generate_series", "json_each", "json_tree", "range"
 # It counts the statements of the connection.
 _COUNTER = "txid_current"
 _NOT_TO_BE_CALLED = """
-    SELECT DISTINCT function_name FROM duckdb_functions()
+    SELECT DISTINCT function_name, function_type = 'table' FROM duckdb_functions()
     WHERE database_name = 'system' AND (function_type = 'table' OR stability = 'VOLATILE' OR has_side_effects)
 """
 _VIEWS_AND_MACROS = """
@@ -77,7 +77,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
     """As the Executor of execute.py. uri: path of a file or folder.
 
     denied: functions that must not be called. _random, _timed: by uri, the names of the database's views and macros
-    that call such a function or take a sample, and of those that read the clock.
+    that call one of _random_functions or take a sample, and of those that read the clock.
     """
 
     MOST_OPEN = 4
@@ -88,6 +88,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         self._limits = limits
         self._configuration = {**_CONFIGURATION, "memory_limit": f"{int(memory_bytes * _SHARE_OF_MEMORY)}B"}
         self.denied: set[str] = set()
+        self._random_functions: set[str] = set()
         self._random: dict[str, set[str]] = {}
         self._timed: dict[str, set[str]] = {}
 
@@ -126,8 +127,10 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         return duckdb.connect(uri, read_only=True, config=self._configuration)
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, uri: str) -> None:
-        self.denied = {name for (name,) in connection.execute(_NOT_TO_BE_CALLED).fetchall()} - _MAY_BE_CALLED
-        self.denied.add(_COUNTER)
+        found = connection.execute(_NOT_TO_BE_CALLED).fetchall()
+        self.denied = {name for name, _ in found} - _MAY_BE_CALLED | {_COUNTER}
+        # A view's text may have the names of table functions, such as summary, as its own: summary(a, b) AS ...
+        self._random_functions = {name for name, of_tables in found if not of_tables} | {_COUNTER}
         self._random[uri] = self._timed[uri] = set()
         connection.execute("SET TimeZone = 'UTC'")
         if os.path.isdir(uri):
@@ -159,7 +162,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
 
     def _is_random(self, sql: str) -> bool:
         calls = {name for name, called in names(sql) if called}
-        return not calls.isdisjoint(self.denied) or _SAMPLE_IN_TEXT.search(sql) is not None
+        return not calls.isdisjoint(self._random_functions) or _SAMPLE_IN_TEXT.search(sql) is not None
 
 
 def _using(texts: dict[str, str], found: set[str]) -> set[str]:

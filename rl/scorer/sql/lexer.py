@@ -34,10 +34,12 @@ class _Dialect(NamedTuple):
 # A quoted text or comment that is never closed runs to the end, so no pattern can backtrack.
 _QUOTED = r"""'[^']*(?:'|\Z)|"[^"]*(?:"|\Z)|/\*.*?(?:\*/|\Z)"""
 _CLOCK = {"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP"}
-_POSTGRESQL_CLOCK = _CLOCK | {
+_POSTGRESQL_CLOCK = _CLOCK | {"LOCALTIME", "LOCALTIMESTAMP"}
+_POSTGRESQL_TIMES = {
     *("AGE", "CLOCK_TIMESTAMP", "CURRENT_LOCALTIME", "CURRENT_LOCALTIMESTAMP", "GET_CURRENT_TIME"),
-    *("GET_CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "STATEMENT_TIMESTAMP"),
-    *("AGO", "PG_CONF_LOAD_TIME", "PG_POSTMASTER_START_TIME", "TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
+    *("GET_CURRENT_TIMESTAMP", "NOW", "STATEMENT_TIMESTAMP", "AGO", "PG_CONF_LOAD_TIME", "PG_POSTMASTER_START_TIME"),
+    *("TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
+    *(_CLOCK | {"LOCALTIME", "LOCALTIMESTAMP"}),
 }
 # SQLite's functions of time mean now if they get no time, or one that says now: a text, a column or an expression.
 _SQLITE = _Dialect.of(
@@ -51,7 +53,7 @@ _POSTGRESQL = _Dialect.of(
     rf"{_QUOTED}|--[^\n\r]*|(?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?:(?P=tag)|\Z)",
     _POSTGRESQL_CLOCK,
     {"NOW", "TODAY", "TOMORROW", "YESTERDAY"},
-    set(),
+    _POSTGRESQL_TIMES,
 )
 # DuckDB reads no text as today.
 _BY_NAME = {"sqlite": _SQLITE, "duckdb": _POSTGRESQL._replace(moments=frozenset()), "postgresql": _POSTGRESQL}

@@ -52,10 +52,10 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 # Units of one letter beside others
 5 m  ==  5 m  ==  5\text{ m}  ==  500 cm  ==  0.005 km  !=  5 km  !=  5 cm  !=  5 kg  !=  5 g  ;;  5\ m  !=  5\ cm
 5m  ==  500cm  !=  5cm  ;;  5 g  ==  0.005 kg  !=  5 kg  ;;  5 h  ==  300 min  !=  5 min  ;;  5 min  !=  5 s  ==  300 s
+12h  ==  12h \text{ cm}^3  ;;  2g  ==  2g \text{ m/s}^2  ;;  4s  ==  4s \text{ cm}  ;;  6s^2  ==  6s^2 \text{ cm}^2
 2 L  ==  2000\text{ mL}  !=  2\text{ mL}  ;;  5 m^2  ==  50000\text{ cm}^2  !=  5\text{ km}^2  ;;  3mg  !=  3g
 # Words that change the value
 3 \text{ pm}  ==  3 \text{ p.m.}  ==  3  !=  3 \text{ am}  ;;  12 \text{ p.m.}  !=  12 \text{ a.m.}  !=  12 \text{ AM}
-5 \text{ dozen}  ==  60  ==  5 dozen  !=  5  ;;  2 \text{ dozen eggs}  ==  24  ;;  5 \text{ hundred}  ==  500  !=  5
 10\% \text{ increase}  ==  10\%  !=  10\% \text{ decrease}  ;;  \$5 \text{ profit}  ==  \$5  !=  \$5 \text{ loss}
 100^\circ \text{C}  ==  100^{\circ}\mathrm{C}  ==  100^\circ  !=  100°\mathrm{F}
 100^\circ \text{C}  !=  100^\circ \text{F}  ;;  20 \text{ BC}  ==  20 \text{ B.C.}  !=  20 \text{ AD}
@@ -154,7 +154,8 @@ $(45,2),(-10,-9)$  ==  (-10,-9),(45,2)  ==  (45,2) \text{ and } (-10,-9)  !=  (2
 # Choices, text, bases
 A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  \text{(A)}  ==  A  ;;  A,C  ==  C,A  !=  A
 \text{even}  ==  even  !=  \text{odd}  !=  \text{neve}  ;;  \text{Yes}  ==  yes  ;;  \text{No solution}  ==  no solution
-2:30  ==  02:30  ==  2:30 \text{ pm}  !=  1:15  !=  2:3  !=  14:30  ;;  1:20  !=  2:40  ;;  3:4  ==  6:8  ==  12:16
+02:30  ==  2:30  ==  2:30 \text{ pm}  !=  1:15  !=  2:3  !=  14:30  ;;  2:30 \text{ pm}  !=  1:15
+3:4  ==  6:8  ==  12:16  ;;  9:16  ==  18:32  ;;  1:20  ==  2:40
 2:30 \text{ p.m.}  ==  2:30 \text{ PM}  !=  1:15 \text{ p.m.}  !=  2:30 \text{ a.m.}  ;;  9:00  ==  09:00  !=  10:00
 3:4  ==  \frac{3}{4}  ;;  10:30  ==  10:30  ;;  5:1  !=  1:5  ;;  B  !=  (B) \; 12
 \text{infinitely many}  !=  \infty

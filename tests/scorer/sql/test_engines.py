@@ -199,6 +199,7 @@ RANDOM_MACROS = """
 OTHER_MACROS = """
     CREATE TABLE "query" AS SELECT 7 AS random, 1 AS uuid; CREATE MACRO twice(a) AS 2 * a;
     CREATE VIEW plain AS SELECT random, twice(uuid) AS b FROM "query", range(1);
+    CREATE VIEW summary(a, b) AS SELECT 1, 2; CREATE VIEW adults AS SELECT a AS age, b AS now FROM summary;
     CREATE VIEW dated AS SELECT today() AS d; CREATE MACRO since(a) AS a - (SELECT d FROM dated);
 """
 
@@ -223,6 +224,7 @@ def test_a_view_or_macro_of_the_database_hides_neither_random_numbers_nor_the_cl
             run(f"SELECT * FROM {source}")
         run("SELECT 1", "b.duckdb")
     assert run("SELECT plain.random, b FROM plain, query") == ([(7, 2)], False)
+    assert run("SELECT * FROM adults") == run("SELECT * FROM summary") == ([(1, 2)], False)
     assert run("SELECT count(*) FROM dated") == run("SELECT since(DATE '2020-01-05') < 0") == ([(1,)], True)
 
 

@@ -170,9 +170,11 @@ def replicas(config: DictConfig) -> Iterator[str]:
     if rollout.name == "hf" and of_one != 1:
         yield f"{words}, and a replica of rollout.name=hf has one rank: set all three to 1."
     ranks = {"trainer.nnodes x trainer.n_gpus_per_node": trainer.nnodes * trainer.n_gpus_per_node}
+    if trainer.v1.trainer_mode == "separate_async" and not config.actor_rollout_ref.hybrid_engine:
+        ranks = {}  # no replica is on the trainer's ranks
     ranks["rollout.nnodes x rollout.n_gpus_per_node"] = _separate_ranks(config)
     for name, found in ranks.items():
-        if found % of_one and not rollout.disaggregation.enabled:
+        if of_one > 0 and found % of_one and not rollout.disaggregation.enabled:
             yield f"{words} does not divide {name}={found}: use a divisor of {found} (TENSOR_PARALLEL in the scripts)."
 
 

@@ -86,7 +86,7 @@ def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Pat
     rows = store.rows[:: max(1, len(store) // COMPARED_ROWS)]
     stored = {row.id: row.prompt.tolist() for row in rows}
     tokenizer, builder = tokenizer_and_builder(config)
-    if is_dated(tokenizer):
+    if is_dated(tokenizer, path):
         return
     for row in rows_with(stored, files):
         if list(Prompt(row, builder).token_ids) != stored.pop(row.id):
@@ -171,7 +171,7 @@ def _presampled(config: DictConfig) -> Store:
         )
     tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data))
     rows: list[Row] = []
-    solved, dated = [prompt for prompt in prompts if prompt.id in correct], is_dated(tokenizer)
+    solved, dated = [prompt for prompt in prompts if prompt.id in correct], is_dated(tokenizer, path)
     for prompt in solved:
         if not dated and hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
             raise UserError(

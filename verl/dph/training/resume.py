@@ -171,12 +171,12 @@ def check_no_later(folder: Path) -> None:
     Raises:
         UserError: naming the latest checkpoint.
     """
-    step = step_of(folder) or 0
-    if later := sorted(found for path in folder.parent.glob("global_step_*") if (found := step_of(path) or 0) > step):
+    step, newest = step_of(folder) or 0, newest_checkpoint(folder.parent)
+    if newest is not None and newest.is_dir() and (step_of(newest) or 0) > step:
         raise UserError(
-            f"This run would go on from trainer.resume_from_path={folder}, whose run also has a checkpoint of step "
-            f"{later[-1]}: delete or move those after step {step} and write {step} into {folder.with_name(NEWEST)}, or "
-            "give this run another name (NAME in the scripts, trainer.default_local_dir)."
+            f"This run would go on from trainer.resume_from_path={folder}, and {folder.with_name(NEWEST)} names "
+            f"{newest.name}: write {step} into it and delete or move the later checkpoints, or give this run another "
+            "name (NAME in the scripts, trainer.default_local_dir)."
         )
 
 

@@ -152,11 +152,11 @@ class RunRecord:
         self.checkpoints = sorted({*self.checkpoints, step})
 
     def delete_older(self, role: str, keep: int | None) -> None:
-        """Delete what a role saved in all checkpoints but the newest `keep`; None or 0 keeps all.
+        """Delete what a role saved in all checkpoints but the newest `keep`; None, 0 or less keeps all.
 
         verl does so with the checkpoints of one session, and keeps those from before a resume for good.
         """
-        for step in self.checkpoints[:-keep] if keep else ():
+        for step in self.checkpoints[:-keep] if keep and keep > 0 else ():
             shutil.rmtree(checkpoint_folder(self.folder, step) / role, ignore_errors=True)
 
     def best(self) -> int | None:
