@@ -72,11 +72,11 @@ class Run:
         config = compose.compose(compose.CONFIG_OF[self.program], self.overrides, self.folder)
         compose.check_additions(config, self.given)
         if self.folder:
-            self.check_own_files()
+            self._check_own_files()
             self._check_replaced(config)
         return config
 
-    def check_own_files(self) -> None:
+    def _check_own_files(self) -> None:
         """Reject settings of a user's experiment that nothing reads."""
         ours = methods.files("experiment").values()
         base = next((part.name for part in self.experiment.parts if part in ours), methods.DEFAULT_EXPERIMENT)

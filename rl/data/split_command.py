@@ -7,6 +7,7 @@ writes those that the store and training read.
 import argparse
 import os
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +75,14 @@ def settings_of(name: str) -> "DictConfig":
     from rl.configuration.variables import merged
 
     method, found = files("method")["offline_sampling"], experiment(name)
-    if name not in files("experiment"):
-        from rl.configuration.run import Run  # loads Hydra
-
-        Run("", method, found).check_own_files()
-    return merged([method, found])
+    settings, ours = merged([method, found]), merged([method, *files("experiment").values()])
+    for unknown in sorted(settings.launch.keys() - ours.launch.keys()):
+        if f"${{launch.{unknown}}}" in "\n".join(found.lines):  # a value of the file's own, which it refers to
+            continue
+        nearest = get_close_matches(unknown, ours.launch, 1)
+        hint = f"did you mean launch.{nearest[0]}?" if nearest else "leave it out."
+        raise UserError(f"{found.path}: launch.{unknown} is not a setting: {hint}")
+    return settings
 
 
 def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:

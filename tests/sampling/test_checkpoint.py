@@ -236,5 +236,5 @@ def test_the_rescored_samples_of_an_earlier_checkpoint_are_not_drawn_again(tmp_p
     origin = {"shards": {"a": "1"}, "hashes": {"model_hash": "earlier", "tokenizer_hash": "th"}}
     (folder / "global_step_3" / evaluate.SAMPLED_FROM).write_text(json.dumps(origin))
     monkeypatch.setattr(evaluate, "shard_hashes", lambda checkpoint: {"a": "1"})
-    found = evaluate._sampled_before(Path("actor"), folder / "global_step_3", jobs)
+    found = evaluate._sampled_before(Path("actor"), folder / "global_step_3", jobs, seed=7)
     assert [job.output for job in found] == [folder / "global_step_3" / job.output.name for job in jobs]
