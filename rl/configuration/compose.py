@@ -1,11 +1,9 @@
 """Compose a program's configuration as the program itself does, but in a second, without importing verl."""
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import hydra
 from hydra import initialize_config_dir
@@ -16,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, variables
-from rl.configuration.names import verl_folder
+from rl.configuration.names import no_setting, verl_folder
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 
@@ -27,7 +25,6 @@ _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<
 _UNKNOWN_OPTION = re.compile(
     r"Could not find '(?P<group>.+)/(?P<found>.+)'\s+Available options in '.+':\n(?P<options>(?:\t.+\n?)+)"
 )
-_SHOWN = 3
 
 # The files of CONFIG_DIR use these resolvers, and include the settings' defaults.
 variables.register()
@@ -69,7 +66,7 @@ def override_errors_explained(config_name: str) -> Iterator[None]:
 def explain(error: str, config_name: str) -> str:
     """Explain the text of a Hydra error in one sentence."""
     if unknown := _UNKNOWN_KEY.search(error):
-        return _no_setting(unknown["key"], [name for name, _ in flat(OmegaConf.to_container(compose(config_name)))])
+        return no_setting(unknown["key"], [name for name, _ in flat(OmegaConf.to_container(compose(config_name)))])
     if option := _UNKNOWN_OPTION.search(error):
         return f"{option['group']}={option['found']} is unknown: use one of {', '.join(option['options'].split())}."
     said = [line.strip() for line in error.splitlines() if line.strip() and not line.startswith("See ")]
@@ -88,32 +85,4 @@ def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
     names = [name for name, _ in flat(OmegaConf.to_container(config)) if name not in added]
     for key in added:
         if any(name.endswith(f".{key}") for name in names):
-            raise UserError(_no_setting(key, names))
-
-
-def check_keys(keys: Iterable[str], known: Mapping[str, Any], file: Path) -> None:
-    """Reject settings of a user's file that nothing reads.
-
-    Args:
-        keys: their full names.
-        known: the full names and values of all settings. What stands below one without a value is not checked.
-        file: the user's.
-    """
-    for key in keys:
-        sections = key.split(".")
-        above = (".".join(sections[:count]) for count in range(1, len(sections)))
-        if key not in known and not any(name in known and not known[name] for name in above):
-            raise UserError(
-                f"{file}: {_no_setting(key, list(known))} What verl reads and its files lack goes on the command line: "
-                "+KEY=VALUE."
-            )
-
-
-def _no_setting(key: str, names: Sequence[str]) -> str:
-    if full := [name for name in names if name.endswith(f".{key}")]:
-        return f"{key} is not a setting: its full name is {' or '.join(full[:_SHOWN])}."
-    by_end = {name.split(".")[-1]: name for name in names}
-    near = difflib.get_close_matches(key, names, n=_SHOWN)
-    near = near or [by_end[end] for end in difflib.get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "--help lists our settings, --help-all verl's too."
-    return f"{key} is not a setting: {hint}"
+            raise UserError(no_setting(key, names))

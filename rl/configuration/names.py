@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +15,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 GREEDY_TEMPERATURE = 1e-5
 _DEVICE_FILES = Path("/dev")
 _AS_NEAR = 0.85
+_SHOWN = 3  # names in one sentence
 # The files that the split writes: prompts of D_pef and of D_exp.
 CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
 # A value that reads an environment variable in a file of CONFIG_DIR (variables.py).
@@ -95,3 +96,14 @@ def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     for name in sorted(set(environment) - known):
         if near := get_close_matches(name, known, 1, _AS_NEAR):
             yield f"{name} is not a setting; did you mean {near[0]}?"
+
+
+def no_setting(key: str, names: Sequence[str]) -> str:
+    """The sentence for an unknown name, with the settings that may be meant."""
+    if full := [name for name in names if name.endswith(f".{key}")]:
+        return f"{key} is not a setting: its full name is {' or '.join(full[:_SHOWN])}."
+    by_end = {name.split(".")[-1]: name for name in names}
+    near = get_close_matches(key, names, n=_SHOWN)
+    near = near or [by_end[end] for end in get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "--help lists our settings, --help-all verl's too."
+    return f"{key} is not a setting: {hint}"

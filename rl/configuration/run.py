@@ -25,7 +25,7 @@ _POSITIONS = {
 }
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 # Hydra may read such a NAME as a number, a truth value or null: 2024_11_27 as 20241127.
-_NO_TEXT = re.compile(r"(?i)[0-9_.e-]+|null|true|false|nan|inf")
+_NEEDS_QUOTES = re.compile(r"(?i)[0-9_.e-]+|null|true|false|nan|inf")
 _VARIABLE = re.compile(r"[A-Z][A-Z_]*=")
 _LAUNCH_NUMBER = re.compile(r"(?P<key>\w+): \$\{value:(?P<variable>[A-Z_]+),")
 _OPTION = re.compile(r"-[^0-9.]")
@@ -33,8 +33,9 @@ DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=c
 
 # Settings that the launcher always sets, and the variables that decide them.
 _LAUNCHED = {"trainer.nnodes": "NNODES", "trainer.n_gpus_per_node": "GPUS_PER_NODE"}
-# Variables that the launcher reads itself, too.
+# Variables of the scorer that a run starts for itself.
 _OF_AN_OWN_SCORER = {"DATABASE_PATH", "SCORER_CONFIG", "SCORER_PORT"}
+# Variables that the launcher reads itself, too.
 _OF_THE_LAUNCHER = ("PYTHON", *_LAUNCHED.values(), "SCORER_NODES", "DEVICE")
 
 
@@ -85,12 +86,7 @@ class Run:
         for name, method in (("dph_trainer", "grpo"), (compose.CONFIG_OF[self.program], self.method.name)):
             composed = compose.compose(name, [f"experiment={base}", f"method={method}"])
             known |= flat(OmegaConf.to_container(composed))
-        for part in self.experiment.parts:
-            if not part.path.is_relative_to(CONFIG_DIR):
-                text = "\n".join(part.lines)
-                # A file may name a value of its own and refer to it.
-                own = (key for key, _ in flat(part.content) if f"${{{key}}}" not in text)
-                compose.check_keys((key for key in own if key != "defaults"), known, part.path)
+        variables.check_own_keys(self.experiment, known)
 
     def _check_replaced(self, config: DictConfig) -> None:
         """Reject values of a user's experiment in whose place the method's file or the launcher has another one."""
@@ -316,7 +312,7 @@ def _positional(run: Run, position: str, word: str) -> str:
             raise UserError(f"NAME is '{word}', a number: give the run's NAME first; {run.usage}")
         if not _NAME.fullmatch(word):
             raise UserError(f"NAME is '{word}', but names a folder: use letters, digits, _ . and -.")
-        return f"trainer.experiment_name={word!r}" if _NO_TEXT.fullmatch(word) else f"trainer.experiment_name={word}"
+        return f"trainer.experiment_name={repr(word) if _NEEDS_QUOTES.fullmatch(word) else word}"
     key, pattern, wanted = _POSITIONS[position]
     if not pattern.fullmatch(word):
         raise UserError(f"{position} is '{word}': give {wanted}; {run.usage}")

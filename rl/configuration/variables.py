@@ -12,15 +12,17 @@ compute values from these settings. settle.py replaces all of them with their va
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from rl.common.errors import UserError
+from rl.configuration import CONFIG_DIR
 from rl.configuration.methods import ConfigFile
-from rl.configuration.names import CHECKOUT, READS_VARIABLE, group, model_name
+from rl.configuration.names import CHECKOUT, READS_VARIABLE, group, model_name, no_setting
 from rl.configuration.nesting import flat
 
 _TRACKERS = {"SWANLAB_API_KEY": "swanlab", "WANDB_API_KEY": "wandb"}
@@ -102,3 +104,29 @@ def variable_of(value: Any) -> str | None:
     """The environment variable from which a value of raw() is read, if any."""
     found = READS_VARIABLE.match(value) if isinstance(value, str) else None
     return found[1] if found else None
+
+
+def check_own_keys(experiment: ConfigFile, known: Mapping[str, Any], below: str = "") -> None:
+    """Reject settings of a user's experiment that nothing reads.
+
+    Args:
+        known: the full names and values of all settings. What stands below one without a value is not checked.
+        below: the section that is checked, such as "launch."; "" for all.
+
+    Raises:
+        UserError: naming the file and the setting.
+    """
+    for part in experiment.parts:
+        if part.path.is_relative_to(CONFIG_DIR):
+            continue
+        text = "\n".join(part.lines)
+        for key, _ in flat(part.content):
+            sections = key.split(".")
+            above = (".".join(sections[:count]) for count in range(1, len(sections)))
+            is_known = key in known or any(name in known and not known[name] for name in above)
+            # A file may name a value of its own and refer to it.
+            if key.startswith(below) and key != "defaults" and not is_known and f"${{{key}}}" not in text:
+                raise UserError(
+                    f"{part.path}: {no_setting(key, list(known))} What verl reads and its files lack goes on the "
+                    "command line: +KEY=VALUE."
+                )

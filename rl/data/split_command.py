@@ -7,7 +7,6 @@ writes those that the store and training read.
 import argparse
 import os
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,19 +69,14 @@ def settings_of(name: str) -> "DictConfig":
     """The settings in the files of an experiment and of pre-sampling, with the variables that are set.
 
     Raises:
-        UserError: the experiment does not exist, or has a setting that nothing reads.
+        UserError: the experiment does not exist, or has a setting below `launch` that nothing reads.
     """
-    from rl.configuration.variables import merged
+    from rl.configuration.variables import check_own_keys, merged, raw
 
     method, found = files("method")["offline_sampling"], experiment(name)
-    settings, ours = merged([method, found]), merged([method, *files("experiment").values()])
-    for unknown in sorted(settings.launch.keys() - ours.launch.keys()):
-        if f"${{launch.{unknown}}}" in "\n".join(found.lines):  # a value of the file's own, which it refers to
-            continue
-        nearest = get_close_matches(unknown, ours.launch, 1)
-        hint = f"did you mean launch.{nearest[0]}?" if nearest else "leave it out."
-        raise UserError(f"{found.path}: launch.{unknown} is not a setting: {hint}")
-    return settings
+    # Hydra, which knows verl's settings too, is not in the extra `report`.
+    check_own_keys(found, raw(merged([method, *files("experiment").values()])), below="launch.")
+    return merged([method, found])
 
 
 def summary(parts: "Split", threshold: int, n: int, paper: Any) -> str:
