@@ -381,12 +381,12 @@ def test_ray_s_cpus_are_counted_on_gpus_too(run, monkeypatch):
     with pytest.raises(UserError, match="reserve 34 of Ray's CPUs, and Ray has 33"):
         rules.check_running_ray(config)
     monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 34.0, "GPU": 7.0})
-    with pytest.raises(UserError, match="8 ranks .* take a GPU each, and Ray has 7"):
+    with pytest.raises(UserError, match="n_gpus_per_node ask for 8 GPUs and Ray has 7"):
         rules.check_running_ray(config)
     monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 34.0, "GPU": 8.0})
     rules.check_running_ray(config)
     config = run.config(SEPARATE | {"actor_rollout_ref.rollout.n_gpus_per_node": 8})
-    with pytest.raises(UserError, match="1 ranks .* and 8 ranks of rollouts take a GPU each, and Ray has 8"):
+    with pytest.raises(UserError, match="and rollout.nnodes x rollout.n_gpus_per_node ask for 9 GPUs and Ray has 8"):
         rules.check_running_ray(config)
     # One that runs already is asked when it has been joined.
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")

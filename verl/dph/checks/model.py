@@ -18,6 +18,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import has_weights
 from verl.dph.config import attention
 from verl.dph.sampling.job import tokenizer_of
+from verl.dph.sampling.rollout_engine import ranks_of
 from verl.dph.training.config import has_divergence
 
 # Of a role's micro-batches: the section of the settings, their prefix, and what chooses between tokens and rows. The
@@ -68,7 +69,7 @@ def roles(config: DictConfig) -> Iterator[Role]:
 
 def models(config: DictConfig) -> Iterator[str]:
     """Settings that would fail in the workers, or would silently compute something else."""
-    device, ranks = config.trainer.device, config.trainer.n_gpus_per_node * config.trainer.nnodes
+    device, ranks = config.trainer.device, ranks_of(config)
     # The actor and its reference share a model: the Hub is asked once.
     for name, path in dict.fromkeys((role.model_name, str(role.model.path)) for role in roles(config)):
         check_model(f"{name}.path", path)
@@ -207,7 +208,7 @@ def weight_transfer(config: DictConfig) -> Iterator[str]:
 
 def data_parallel_ranks(config: DictConfig) -> int:
     """Ranks that see different rows; the ranks of a Ulysses group see the same ones."""
-    return config.trainer.n_gpus_per_node * config.trainer.nnodes // next(roles(config)).ulysses
+    return ranks_of(config) // next(roles(config)).ulysses
 
 
 def check_tokenizer(config: DictConfig) -> Finding:

@@ -11,6 +11,7 @@ from rl.configuration.training import Baselines, Eta, Rehearsal
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
 from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
+from verl.dph.sampling.rollout_engine import RANKS
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
 from verl.dph.training.config import active_forms, mini_batch_rows, mini_batches, rehearses
 
@@ -356,7 +357,7 @@ def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
         step = ranks // math.gcd(ranks, n)
         nearest = max(step, round(actor.ppo_mini_batch_size / step) * step)
         yield (
-            f"{ranks} data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the {rows} D_exp "
+            f"{ranks} data-parallel ranks ({RANKS}) do not divide the {rows} D_exp "
             f"rows of a mini-batch (actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} x rollout.n={n}): use a "
             f"number of ranks that divides {rows}, or ppo_mini_batch_size={nearest}."
         )

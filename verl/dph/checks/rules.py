@@ -1,6 +1,5 @@
 """The rules between the settings of a training run: functions, listed in RULES, that yield a sentence per violation."""
 
-import math
 import os
 from collections.abc import Iterator
 from itertools import chain
@@ -8,7 +7,6 @@ from itertools import chain
 import ray
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
-from verl.utils.device import get_resource_name
 from verl.utils.tracking import Tracking
 
 from rl.checks.files import check_set
@@ -18,9 +16,10 @@ from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.nesting import flat
 from verl.dph.checks import model, objective
 from verl.dph.config import attention
-from verl.dph.sampling.rollout_engine import check_platform
+from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, ranks_of, ranks_of_replica
 from verl.dph.training.config import has_keep_probe, rehearses
 
+OWN_RANKS = "rollout.nnodes x rollout.n_gpus_per_node"  # of rollouts on devices of their own
 LOGGERS = (*Tracking.supported_backend, "tracking")
 
 
@@ -149,8 +148,8 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
             f"actor_rollout_ref.rollout.checkpoint_engine.backend={backend} does not carry weights to rollouts on "
             f"devices of their own: use {'gloo' if on_cpu else 'nccl, or another one of verl for this device'}."
         )
-    # For old log-probs verl saves the weights, loads those of the step's start, and loads the saved ones again
-    # (trainer_separate_async.py). fsdp2_sharded_save_to_cpu copies nothing if they are in main memory already.
+    # To compute old log-probs, verl saves the weights, loads the weights of the step's start, and at last loads the
+    # saved weights (trainer_separate_async.py). It copies no weights that are in main memory, so that these change too.
     actor, correction = config.actor_rollout_ref.actor, config.algorithm.rollout_correction
     offloaded = [name for name in ("param_offload", "offload_policy") if actor.fsdp_config[name]]
     if actor.strategy == "fsdp2" and offloaded and updates > 1 and not (correction and correction.bypass_mode):
@@ -163,16 +162,15 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
 
 def replicas(config: DictConfig) -> Iterator[str]:
     """verl starts a rollout replica for every so many ranks, and fails or waits if some are left over."""
-    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
-    sizes = [f"{name}_parallel_size" for name in ("tensor_model", "data", "pipeline_model")]
-    of_one = math.prod(rollout[name] for name in sizes)
-    words = f"actor_rollout_ref.rollout.{' x '.join(sizes)}={of_one}"
+    rollout, ranks = config.actor_rollout_ref.rollout, {OWN_RANKS: _separate_ranks(config)}
+    of_one = ranks_of_replica(rollout)
+    sizes = "tensor_model_parallel_size x data_parallel_size x pipeline_model_parallel_size"
+    words = f"actor_rollout_ref.rollout.{sizes}={of_one}"
     if rollout.name == "hf" and of_one != 1:
         yield f"{words}, and a replica of rollout.name=hf has one rank: set all three to 1."
-    ranks = {"trainer.nnodes x trainer.n_gpus_per_node": trainer.nnodes * trainer.n_gpus_per_node}
-    if trainer.v1.trainer_mode == "separate_async" and not config.actor_rollout_ref.hybrid_engine:
-        ranks = {}  # no replica is on the trainer's ranks
-    ranks["rollout.nnodes x rollout.n_gpus_per_node"] = _separate_ranks(config)
+    # Else no replica is on the trainer's ranks.
+    if config.trainer.v1.trainer_mode != "separate_async" or config.actor_rollout_ref.hybrid_engine:
+        ranks[RANKS] = ranks_of(config)
     for name, found in ranks.items():
         if of_one > 0 and found % of_one and not rollout.disaggregation.enabled:
             yield f"{words} does not divide {name}={found}: use a divisor of {found} (TENSOR_PARALLEL in the scripts)."
@@ -232,7 +230,7 @@ def ray_cpus(config: DictConfig) -> Iterator[str]:
 
 
 def check_running_ray(config: DictConfig) -> None:
-    """Reject a running Ray whose nodes together have too few CPUs or GPUs. On a CPU the latter are names.
+    """Reject a running Ray whose nodes together have too few CPUs or GPUs.
 
     Raises:
         UserError: saying how many there are.
@@ -240,14 +238,8 @@ def check_running_ray(config: DictConfig) -> None:
     sentence = _too_few_cpus(config, ray.cluster_resources().get("CPU", 0))
     if sentence is not None:
         raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
-    ranks, separate = config.trainer.nnodes * config.trainer.n_gpus_per_node, _separate_ranks(config)
-    found = ray.cluster_resources().get(get_resource_name(), 0)
-    if ranks + separate > found:
-        others = f" and {separate} ranks of rollouts" if separate else ""
-        raise UserError(
-            f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node){others} take a GPU each, and Ray has {found:g}: "
-            "use fewer ranks (GPUS_PER_NODE in the scripts), or more GPUs."
-        )
+    separate = _separate_ranks(config)
+    check_gpus(ranks_of(config) + separate, f"{RANKS} and {OWN_RANKS}" if separate else RANKS)
 
 
 def _separate_ranks(config: DictConfig) -> int:
@@ -257,7 +249,7 @@ def _separate_ranks(config: DictConfig) -> int:
 
 
 def _too_few_cpus(config: DictConfig, found: float) -> str | None:
-    ranks, separate = config.trainer.nnodes * config.trainer.n_gpus_per_node, _separate_ranks(config)
+    ranks, separate = ranks_of(config), _separate_ranks(config)
     queue = config.transfer_queue.backend
     units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
     needed = cpus_reserved(ranks, units, separate)
@@ -265,7 +257,7 @@ def _too_few_cpus(config: DictConfig, found: float) -> str | None:
         return None
     others = f", {separate} ranks of rollouts" if separate else ""
     return (
-        f"{ranks} ranks (trainer.nnodes x trainer.n_gpus_per_node){others} and TransferQueue ({units} storage units) "
+        f"{ranks} ranks ({RANKS}){others} and TransferQueue ({units} storage units) "
         f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others forever"
     )
 

@@ -26,7 +26,7 @@ from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.store import Row, Store
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
-from verl.dph.sampling.job import is_dated, stop_ids, tokenized_prompts, tokenizer_and_builder
+from verl.dph.sampling.job import stop_ids, tokenized_prompts, tokenizer_and_builder, warn_if_dated
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Pat
     rows = store.rows[:: max(1, len(store) // COMPARED_ROWS)]
     stored = {row.id: row.prompt.tolist() for row in rows}
     tokenizer, builder = tokenizer_and_builder(config)
-    if is_dated(tokenizer, path):
+    if warn_if_dated(tokenizer, path):
         return
     for row in rows_with(stored, files):
         if list(Prompt(row, builder).token_ids) != stored.pop(row.id):
@@ -171,7 +171,7 @@ def _presampled(config: DictConfig) -> Store:
         )
     tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data))
     rows: list[Row] = []
-    solved, dated = [prompt for prompt in prompts if prompt.id in correct], is_dated(tokenizer, path)
+    solved, dated = [prompt for prompt in prompts if prompt.id in correct], warn_if_dated(tokenizer, path)
     for prompt in solved:
         if not dated and hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
             raise UserError(

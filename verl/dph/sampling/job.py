@@ -168,8 +168,8 @@ def tokenizer_and_builder(config: DictConfig) -> tuple[PreTrainedTokenizerBase, 
     )
 
 
-def is_dated(tokenizer: PreTrainedTokenizerBase, file: str | Path) -> bool:
-    """Whether the chat template writes the date, so that the texts in `file` are not compared; a warning says it."""
+def warn_if_dated(tokenizer: PreTrainedTokenizerBase, file: str | Path) -> bool:
+    """Whether the chat template writes the date, so that texts in `file` are not compared; if so, warn of it."""
     dated = "strftime_now" in str(tokenizer.chat_template)
     if dated:
         logger.warning(
@@ -252,7 +252,7 @@ def _response_hashes(samples: Path) -> dict[tuple[int, int], int]:
 def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
     """Take over the responses of another file, so that the job only scores them."""
     inputs = {prompt.id: job.tokenizer.decode(prompt.token_ids.tolist()) for prompt in job.prompts}
-    dated = is_dated(job.tokenizer, source)
+    dated = warn_if_dated(job.tokenizer, source)
     for record in read_samples(source):
         sample = record.id, record.sample
         if record.id not in inputs or sample in writer.done or sample in writer.waiting:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+from verl.utils.device import get_resource_name
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry, TokenOutput
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+RANKS = "trainer.nnodes x trainer.n_gpus_per_node"  # in messages
 _IN_THIS_PROCESS = 10_000_000  # parameters
 
 
@@ -125,12 +127,34 @@ class FinalOutputClient(LLMServerClient):
         return await super().generate(request_id, sampling_params=sampling_params | final_outputs, **arguments)
 
 
+def ranks_of(config: DictConfig) -> int:
+    """The trainer's ranks, or without a trainer the rollout's."""
+    return config.trainer.nnodes * config.trainer.n_gpus_per_node
+
+
+def ranks_of_replica(rollout: DictConfig) -> int:
+    return rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+
+
 def replica_count(config: DictConfig) -> int:
     """Number of replicas: all ranks over the ranks of one replica."""
-    rollout = config.actor_rollout_ref.rollout
-    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
-    of_one = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
-    return ranks // of_one
+    return ranks_of(config) // ranks_of_replica(config.actor_rollout_ref.rollout)
+
+
+def check_gpus(wanted: int, settings: str) -> None:
+    """Reject a running Ray whose nodes together have too few GPUs.
+
+    Args:
+        settings: the ones that ask for them.
+
+    Raises:
+        UserError: saying how many there are.
+    """
+    found = ray.cluster_resources().get(get_resource_name(), 0)
+    if found < wanted:
+        raise UserError(
+            f"{settings} ask for {wanted} GPUs and Ray has {found:g}: lower them, or use a machine with more."
+        )
 
 
 def check_rollout(config: DictConfig) -> None:
@@ -152,7 +176,7 @@ def check_rollout(config: DictConfig) -> None:
         )
     if replica_count(config) < 1:
         raise UserError(
-            f"trainer.nnodes x trainer.n_gpus_per_node = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is "
+            f"{RANKS} = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is "
             "less than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
         )
     try:
@@ -188,12 +212,8 @@ def _start_ray(config: DictConfig) -> None:
 
 
 def _check_resources(config: DictConfig) -> None:
-    wanted, resources = config.trainer.nnodes * config.trainer.n_gpus_per_node, ray.cluster_resources()
-    if resources.get("GPU", 0) < wanted:
-        raise UserError(
-            f"trainer.nnodes x trainer.n_gpus_per_node asks for {wanted} GPUs and Ray has {resources.get('GPU', 0):g}: "
-            "lower them, or use a machine with more."
-        )
+    wanted, resources = ranks_of(config), ray.cluster_resources()
+    check_gpus(wanted, RANKS)
     # hf servers reserve no CPU here.
     if resources.get("CPU", 0) < wanted * PER_ROLLOUT_RANK and config.actor_rollout_ref.rollout.name != "hf":
         raise UserError(

@@ -25,6 +25,7 @@ from rl.data.training_run import (
     step_of,
 )
 from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
+from verl.dph.sampling.rollout_engine import RANKS, ranks_of
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ def check_parts(config: DictConfig, folder: Path) -> None:
     with warnings.catch_warnings():  # verl warns of every run without a critic
         warnings.simplefilter("ignore")
         critic = {"critic": config.critic} if need_critic(config) else {}
-    ranks, not_loaded = config.trainer.nnodes * config.trainer.n_gpus_per_node, []
+    ranks, not_loaded = ranks_of(config), []
     for role, settings in ({"actor": config.actor_rollout_ref.actor} | critic).items():
         parts = _PARTS if settings.strategy in ("fsdp", "fsdp2") else {}
         for part, files in parts.items():
@@ -203,14 +204,14 @@ def reject(config: DictConfig, folder: Path, changes: list[str]) -> None:
 
 def _check_ranks(config: DictConfig, folder: Path) -> None:
     """verl's checkpoints hold a file of weights per rank, and only the same number of ranks can load them."""
-    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    ranks = ranks_of(config)
     names = (re.match(r"model_world_size_(\d+)_rank_", file.name) for file in (folder / "actor").glob("model_*.pt"))
     sizes = {int(name[1]) for name in names if name}
     if sizes and ranks not in sizes:
         written = " or ".join(map(str, sorted(sizes)))
         raise UserError(
             f"{folder} was written by {written} ranks and only as many can load it, but this run has {ranks} "
-            f"(trainer.nnodes x trainer.n_gpus_per_node): use {written} (GPUS_PER_NODE in the scripts), or start "
+            f"({RANKS}): use {written} (GPUS_PER_NODE in the scripts), or start "
             "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
         )
 
