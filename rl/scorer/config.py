@@ -327,7 +327,7 @@ def _modules(file: Path) -> list[Path]:
     return sorted(found)
 
 
-class _UniqueKeys(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """Rejects a wrong scalar, and a key that a mapping has twice; YAML's own loaders silently keep the last."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -362,7 +362,7 @@ def load_settings(
     UserError for a file that cannot be read, an unknown key of a known section or a value that cannot work.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+        content = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from rl.scorer.sql.lexer import first_word
+from rl.scorer.sql.lexer import SQLITE_CLOCK, first_word
 
 Value = int | float | str | bytes | None
 Row = tuple[Value, ...]
@@ -32,12 +32,6 @@ _ALLOWED_ACTIONS = frozenset(
 # argument: which address), a collation. Random numbers would make scores random; the date is allowed, because reference
 # queries of BIRD compute ages.
 _DENIED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "icu_load_collation", "random", "randomblob"})
-_CLOCK_FUNCTIONS = frozenset(
-    {
-        *("date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff"),
-        *("current_date", "current_time", "current_timestamp"),
-    }
-)
 # Not the statement's fault: the file is locked, gone or unreadable now.
 _DATABASE_FAULTS = frozenset(
     {
@@ -216,7 +210,7 @@ class Executor(LastConnections[sqlite3.Connection]):
         if action == sqlite3.SQLITE_FUNCTION:
             if detail in _DENIED_FUNCTIONS:
                 return sqlite3.SQLITE_DENY
-            self.clock |= view is not None and detail in _CLOCK_FUNCTIONS
+            self.clock |= view is not None and detail in SQLITE_CLOCK
         return sqlite3.SQLITE_OK if action in _ALLOWED_ACTIONS else sqlite3.SQLITE_DENY
 
 

@@ -39,14 +39,16 @@ _POSTGRESQL_TIMES = {
     *("AGE", "CLOCK_TIMESTAMP", "CURRENT_LOCALTIME", "CURRENT_LOCALTIMESTAMP", "GET_CURRENT_TIME"),
     *("GET_CURRENT_TIMESTAMP", "NOW", "STATEMENT_TIMESTAMP", "AGO", "PG_CONF_LOAD_TIME", "PG_POSTMASTER_START_TIME"),
     *("TIMEOFDAY", "TODAY", "TRANSACTION_TIMESTAMP"),
-    *(_CLOCK | {"LOCALTIME", "LOCALTIMESTAMP"}),
 }
 # SQLite's functions of time mean now if they get no time, or one that says now: a text, a column or an expression.
+_SQLITE_TIMES = {"DATE", "TIME", "DATETIME", "JULIANDAY", "UNIXEPOCH", "STRFTIME", "TIMEDIFF"}
+# As SQLite's authorizer names what can read the date.
+SQLITE_CLOCK = frozenset(name.lower() for name in _CLOCK | _SQLITE_TIMES)
 _SQLITE = _Dialect.of(
     rf"{_QUOTED}|--[^\n]*|`[^`]*(?:`|\Z)|\[[^\]]*(?:\]|\Z)",
     _CLOCK,
     set(),
-    {"DATE", "TIME", "DATETIME", "JULIANDAY", "UNIXEPOCH", "STRFTIME", "TIMEDIFF"},
+    _SQLITE_TIMES,
 )
 # With $tag$text$tag$. `ambiguity` refuses further ways of quoting.
 _POSTGRESQL = _Dialect.of(
