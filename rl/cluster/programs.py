@@ -162,7 +162,7 @@ def exit_code_of(error: Exception) -> int:
 
 def last_line_of(log: Path) -> str:
     """The last line of a log, for an error's sentence."""
-    return last_line(log.read_text(errors="replace")) or "it printed nothing"
+    return last_line(log.read_text(errors="replace")).removeprefix("Error: ") or "it printed nothing"
 
 
 def say(sentence: str) -> None:

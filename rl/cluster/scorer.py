@@ -122,7 +122,7 @@ def temporary_scorer(config: Path, databases: Path | None, log: Path, python: st
             deadline = time.monotonic() + SERVER_START_S
             while not (address_file.exists() and is_healthy(address := f"http://{address_file.read_text().strip()}")):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise UserError(f"The scorer does not start: {last_line_of(log).removeprefix('Error: ')}")
+                    raise UserError(f"The scorer does not start: {last_line_of(log)}")
                 time.sleep(0.1)
             yield address
         finally:
