@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,8 +86,7 @@ class Pipeline:
     def __init__(self, out: Path, environment: dict[str, str]):
         self.out, self.environment = out, environment
         self.hashes: dict[str, str] = {}
-        # By stage: names its outputs, anew whenever it starts from scratch; "" in marks of earlier versions.
-        self.made = defaultdict[str, str](str)
+        self.made: dict[str, str] = {}  # by stage: names its outputs, anew whenever it starts from scratch
         self.seconds: dict[str, float] = {}  # by finished stage
         self.peak_memory = 0  # bytes that all programs used together, as sampled
         self._measured = 0.0

@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,15 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
         raise UserError("Name the runs to compare, or else the runs of each method with --seeds METHOD=RUN,RUN.")
     if options.baselines and not options.seeds:
         raise UserError("--baselines is for --seeds; leave it out: a report compares every two runs.")
-    if options.seeds:
-        _compare_seeds(runs_of_methods(options.seeds), options.baselines, options.out)
-        return 0
     from rl.evaluation.compared_runs import EVALUATION, comparison_spec, names_of
     from rl.evaluation.report.write import write_report
 
-    named = names_of(options.runs)
-    if options.out.resolve() in {folder for run in named.values() for folder in (run, run / EVALUATION)}:
+    methods = runs_of_methods(options.seeds) if options.seeds else {}
+    named = {} if options.seeds else names_of(options.runs)
+    runs = [run.resolve() for run in [*named.values(), *chain(*methods.values())]]
+    if options.out.resolve() in {folder for run in runs for folder in (run, run / EVALUATION)}:
         raise UserError(f"--out {options.out} holds one of the evaluations that are compared: name another folder.")
+    if methods:
+        _compare_seeds(methods, options.baselines, options.out)
+        return 0
     spec = comparison_spec(named)
     write_report(spec, options.out)
     spec.write(options.out / "spec.json")

@@ -21,7 +21,7 @@ class RunFolder:
     Attributes:
         log: {metric: {step: value}}; empty before the first step.
         step: the last one that was logged; 0 is the validation of the initial policy; None if nothing was logged yet.
-        total_steps: the whole run's; None if the folder does not say (a run of an earlier version).
+        total_steps: the whole run's; None if the folder has no record.
         silent_seconds: seconds since the last line of the log.
     """
 

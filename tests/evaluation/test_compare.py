@@ -16,7 +16,7 @@ from rl.data.training_run import MANIFEST_FORMAT
 LOG = {0: {"dph/val/bird/pass@1": 0.5}, 1: {"critic/rewards/mean": 0.1}, 2: {"critic/rewards/mean": 0.4}}
 
 
-def compare(capsys, *folders: Path, out: Path) -> tuple[int, str, str]:
+def compare(capsys, *folders: Path | str, out: Path) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of dph compare."""
     try:
         code = cli.main(["compare", *map(str, folders), "--out", str(out)])
@@ -250,8 +250,9 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_pat
     js = evaluated("js", ("in_domain",), 1.0)
     assert "There is no run" in rejected(js, tmp_path / "none")
     assert "is named twice" in rejected(js, js)
-    code, _, err = compare(capsys, js, out=js / "evaluation")
-    assert code == 2 and f"--out {js / 'evaluation'} holds one of the evaluations that are compared" in err
+    for words in ([js], ["--seeds", f"js={js}"]):
+        code, _, err = compare(capsys, *words, out=js / "evaluation")
+        assert code == 2 and f"--out {js / 'evaluation'} holds one of the evaluations that are compared" in err
     assert "running has not ended (step 2 of 9): let it finish" in rejected(
         js, made_up_run("running").record(2, 9).log(LOG).folder
     )
