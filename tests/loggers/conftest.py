@@ -1,4 +1,4 @@
-"""Two runs of the real trainer on a policy whose answers are known: one with the keep-rate probe and every logger.
+"""A run of the real trainer on a policy whose answers are known, with the keep-rate probe and every logger.
 
 The policy has learnt by heart to say "right" after "good", "wrong" after "bad", and one or the other after "mixed".
 Two steps at a small learning rate change its log-probs, but not what it says.
@@ -30,6 +30,7 @@ SOLVED = [("good", 8), ("good", 7), ("good", 6), ("bad", 6), ("bad", 6)]  # the 
 STORED = 4
 EXPLORED = [("mixed", 0), ("bad", 0), ("good", 0), ("bad", 0), ("mixed", 3), ("mixed", 4), ("good", 5), ("mixed", 2)]
 
+TAGS = ("js_low_var", "tiny")
 SETTINGS = {
     "device": "cpu",
     "data.seed": 1,
@@ -58,11 +59,13 @@ SETTINGS = {
     "trainer.total_training_steps": 2,
     "trainer.test_freq": 1,
     "trainer.save_freq": 2,  # its manifest says how validation sampled
+    "trainer.experiment_name": "probed",
+    "trainer.logger": "[console,file,tensorboard,wandb,swanlab]",
+    "trainer.tags": f"[{','.join(TAGS)}]",
+    # More prompts than there are of either kind: a further one of another kind would make neither 3/4 nor 2/4.
+    "trainer.keep_probe.prompts": 5,
+    "trainer.keep_probe.n": 8,
 }
-# More prompts than there are of either kind: a further one of another kind would make neither 3/4 nor 2/4.
-PROBE = {"trainer.keep_probe.prompts": 5, "trainer.keep_probe.n": 8}
-LOGGERS = ("console", "file", "tensorboard", "wandb", "swanlab")
-TAGS = ("js_low_var", "tiny")
 TIME_LIMIT_S = 500  # 45 s on two cores that nobody else uses
 
 
@@ -101,10 +104,9 @@ def save_prompts(path: Path, first: int, rows: list[tuple[str, int]]) -> None:
 class Run:
     """A finished run: its output, and the file logger's metrics by step."""
 
-    def __init__(self, task: Path, name: str, settings: dict):
-        self.folder = task / name
+    def __init__(self, task: Path):
+        self.folder, self.elsewhere = task / "run", task / "working_directory"
         self.folder.mkdir()
-        self.elsewhere = task / f"{name}_working_directory"
         self.elsewhere.mkdir()
         data = {
             "actor_rollout_ref.model.path": task / "model",
@@ -114,10 +116,9 @@ class Run:
             "data.sft_pt": task / "pef.pt",
             "reward.custom_reward_function.path": task / "reward.py",
             "trainer.default_local_dir": self.folder,
-            "trainer.experiment_name": name,
         }
         finished = subprocess.run(
-            [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in (SETTINGS | data | settings).items())],
+            [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in (SETTINGS | data).items())],
             cwd=self.elsewhere,
             env={name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "SWANLAB_"))}
             # No login of the user's.
@@ -152,10 +153,4 @@ def task(tmp_path_factory, word_llama) -> Path:
 
 @pytest.fixture(scope="session")
 def probed(task) -> Run:
-    lists = {"trainer.logger": LOGGERS, "trainer.tags": TAGS}
-    return Run(task, "probed", PROBE | {name: f"[{','.join(values)}]" for name, values in lists.items()})
-
-
-@pytest.fixture(scope="session")
-def plain(task) -> Run:
-    return Run(task, "plain", {"trainer.logger": "[console,file]"})
+    return Run(task)

@@ -1,11 +1,13 @@
-"""The keep-rate probe in the real trainer: what it reports, and that training goes on as without it."""
+"""The keep-rate probe: what it reports in the real trainer, and which prompts it draws.
+
+tests/resume shows that training goes on as without it, tests/trainer_modes has it in an asynchronous trainer.
+"""
 
 import pytest
 from hydra import compose, initialize_config_dir
 from transformers import AutoTokenizer
 
 from rl.common.errors import UserError
-from tests.tiny_run import assert_same
 from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.keep_probe import KeepProbe
 
@@ -13,14 +15,10 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.slow
-def test_training_is_the_same_with_and_without_the_probe(probed, plain):
-    """The rates are of a policy whose answers are known; tests/trainer_modes has them in asynchronous trainers."""
+def test_rates_of_a_policy_whose_answers_are_known(probed):
     for step in (0, 1, 2):
         rates = {name: probed.metrics[step][f"dph/{name}"] for name in ("keep_rate", "newly_solved", "keep_prompts")}
         assert rates == {"keep_rate": 3 / 4, "newly_solved": 2 / 4, "keep_prompts": 4}
-    assert "dph/keep_rate" not in plain.metrics[1]
-    assert any(0 < plain.metrics[step]["critic/score/mean"] < 1 for step in (1, 2))  # draws of an undecided policy
-    assert_same(plain.metrics, probed.metrics)
 
 
 @pytest.fixture(scope="module")
