@@ -13,6 +13,8 @@ from safetensors.torch import load_file
 
 from tests.resume.conftest import PROMPTS, STOP, TOTAL
 from tests.tiny_run import assert_same
+from verl.dph.training.config import KEEP_RATE, NEWLY_SOLVED
+from verl.dph.training.keep_probe import KEEP_PROMPTS, UNJUDGED
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -37,7 +39,7 @@ def test_every_metric_of_every_step_is_the_same(task):
     assert list(at_once) == list(resumed) == list(range(1, TOTAL + 1))
     assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 4  # so there are gradients
     for step, metrics in resumed.items():
-        of_probe = {"dph/keep_rate", "dph/newly_solved", "dph/keep_prompts"} if step in (STOP, TOTAL) else set()
+        of_probe = {KEEP_RATE, NEWLY_SOLVED, KEEP_PROMPTS, UNJUDGED} if step in (STOP, TOTAL) else set()
         assert metrics.keys() - at_once[step].keys() == of_probe and at_once[step].keys() <= metrics.keys()
     assert_same(at_once, resumed)
 
