@@ -32,7 +32,7 @@ TITLES = {
 FIRST, LAST = "| | Pass@1 |", "What follows is descriptive.\n"
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
 # A recipe is chosen on the first seeds: above the base in each of them in these columns. The other seeds test it.
-CHOSEN_ON, ABOVE_IN = 3, ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
+CHOSEN_ON, ABOVE_IN = (1, 2, 3), ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 LEADING = ("grpo", "dph_f_solved_cap")  # GRPO and the recipe, as in README.md
 PICTURE = (
@@ -50,9 +50,9 @@ def section(values: Mapping[str, Any]) -> str:
         values: of a study.json (rl/evaluation/report/seeds.py).
     """
     run = len(values["seeds"])
-    left = len(SEEDS) - run
-    not_run = f"; {WORDS[left]} {'has' if left == 1 else 'have'} not run" if left else ""
-    picture = PICTURE.format(WORDS[run])
+    left = len({*SEEDS} - {*values["seeds"]})
+    not_run = f"; {_in_words(left)} {'has' if left == 1 else 'have'} not run" if left else ""
+    picture = PICTURE.format(_in_words(run))
     return "\n\n".join(_parts(values, before=[picture], after=[_recipe(values)], not_run=not_run))
 
 
@@ -95,7 +95,7 @@ def _parts(
         not_run: follows that number.
     """
     rows = rows or [_row(name, [of[column]["mean"] for column in COLUMNS]) for name, of in _named(values, "base")]
-    have = WORDS[len(values["seeds"])]
+    have = _in_words(len(values["seeds"]))
     differences = [value for of in values["primary"].values() for value in of.values()]
     undecided = sum(not _decided(value) for value in differences)
     yield "\n".join([f"| | {' | '.join(COLUMNS)} |", "|" + "---|" * (1 + len(COLUMNS)), *rows])
@@ -124,23 +124,28 @@ def _row(name: str, cells: Iterable[float]) -> str:
     return f"| {name} | {' | '.join(f'{cell:.3f}' for cell in cells)} |"
 
 
+def _in_words(number: int) -> str:
+    return WORDS[number] if number < len(WORDS) else str(number)
+
+
 def _recipe(values: Mapping[str, Any]) -> str:
     """The methods that are above the base in and out of domain, in the first seeds and in the later ones."""
     base, parts = values["bases"]["base"], []
     for name, of in values["methods"].items():
         pairs = (zip(of[column]["values"], base[column]["values"], strict=True) for column in ABOVE_IN)
-        above = [all(one > other for one, other in seed) for seed in zip(*pairs, strict=True)]
-        if all(above[:CHOSEN_ON]):
-            later = above[CHOSEN_ON:]
+        of_seeds = [all(one > other for one, other in seed) for seed in zip(*pairs, strict=True)]
+        above = dict(zip(values["seeds"], of_seeds, strict=True))
+        if all(above.pop(seed, True) for seed in CHOSEN_ON):
+            later = above.values()
             parts.append(f"{values['labels'][name]} ({sum(later)} of the {len(later)} later seeds agree)")
     return (
-        f"Above the base in Pass@1 and in Pass@8, in domain and out of domain, in each of seeds 1 to {CHOSEN_ON}: "
-        f"{', '.join(parts) or 'no method'}."
+        f"Above the base in Pass@1 and in Pass@8, in domain and out of domain, in each of seeds {CHOSEN_ON[0]} to "
+        f"{CHOSEN_ON[-1]}: {', '.join(parts) or 'no method'}."
     )
 
 
 def _decided(value: Mapping[str, Any]) -> bool:
-    return value["p_holm"] <= SIGNIFICANT
+    return value["p_holm"] is not None and value["p_holm"] <= SIGNIFICANT  # None: a single seed
 
 
 def _primary(values: Mapping[str, Any]) -> str:

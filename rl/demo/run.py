@@ -202,8 +202,9 @@ def results_tables(report: dict) -> str:
         report: the content of report.json.
     """
     from rl.evaluation.measures import TERMINAL, metrics_for
+    from rl.evaluation.spec import split_name
     from rl.evaluation.table import as_text
-    from rl.evaluation.tables import counted, of_groups, split_name, values_table
+    from rl.evaluation.tables import counted, of_groups, values_table
     from rl.metrics.pass_at_k import SOLVED_IN
 
     tables, columns = [], metrics_for(TERMINAL, EVAL_SAMPLES, SOLVED_IN)

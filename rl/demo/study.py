@@ -145,6 +145,7 @@ class Study(Experiment):
         summary = f"One of the seeds of the study: {self.steps} steps of every method on the tiny task."
         entries = {
             row.name: self.entry(replace(METHODS[row.trained], label=row.label), row.run(seed), row.samples(seed))
+            | {"last_step": row.steps}
             for row in self.rows()
         }
         return self.spec(entries, title=f"DPH-RL study, seed {seed}", summary=summary)
@@ -218,7 +219,12 @@ def _join(out: Path, parts: Sequence[Path]) -> Path:
     from rl.evaluation.analysis.over_seeds import read_values
     from rl.evaluation.report.seeds import write_parts
 
-    return write_parts(out, "study", parts, BASELINES, primary(read_values(parts[0])["methods"]))
+    if (out / "study.json").resolve() in {part.resolve() for part in parts}:
+        raise UserError(f"--out {out} holds one of the parts, which would be replaced: name another folder.")
+    first = read_values(parts[0])
+    if missing := [column for column in IN_COLUMNS if column not in first["columns"]]:
+        raise UserError(f"{parts[0]} has no {missing[0]}: give files study.json of python -m rl.demo.study.")
+    return write_parts(out, "study", parts, BASELINES, primary(first["methods"]))
 
 
 def _seeds(text: str) -> list[int]:

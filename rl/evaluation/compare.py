@@ -172,7 +172,9 @@ def _decisive(run: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in flat(manifest["settings"])
         if not ("seed" in key or among(MAY_CHANGE, key))
     }
-    newest = newest_checkpoint(run)
+    from rl.evaluation.compared_runs import run_of_folder
+
+    newest = newest_checkpoint(run_of_folder(run))
     said = {
         "the model": str(manifest["model"].get("model_hash", ""))[:12],
         "the last step": newest and step_of(newest),
@@ -183,16 +185,17 @@ def _decisive(run: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
     """{seed: specification of its report}, all with the same base, and {method: its name there}."""
-    from rl.evaluation.compared_runs import comparison_spec, distinct, method_name
+    from rl.evaluation.compared_runs import comparison_spec, distinct, method_name, read_candidate
     from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
 
     seeds = _seeds(methods)
     runs = [(method, seed) for method in methods for seed in seeds]
     folders = distinct([run for of in methods.values() for run in of])
     named = {f"{method}_s{seed}": folder for (method, seed), folder in zip(runs, folders, strict=True)}
+    for name, folder in named.items():
+        if (models := len(read_candidate(name, folder).evaluation.trained)) != 1:
+            raise UserError(f"--seeds: {folder} holds an evaluation of {models} trained models: name a run per seed.")
     whole = comparison_spec(named)
-    if len(whole.trained) != len(runs):
-        raise UserError("--seeds: a folder holds an evaluation of several models; name runs instead, one per seed.")
     run_names = dict(zip(runs, whole.trained, strict=True))
     rehearse = {method for (method, _), name in run_names.items() if name.startswith(WITH_DIVERGENCE)}
     names: dict[str, str] = {}

@@ -68,7 +68,7 @@ def comparison_spec(named: Mapping[str, Path]) -> ReportSpec:
         UserError: a folder is not a run, or the run has not ended; a run has no samples; or the runs have no samples in
             common.
     """
-    candidates = [_candidate(name, folder) for name, folder in named.items()]
+    candidates = [read_candidate(name, folder) for name, folder in named.items()]
     specs = [candidate.evaluation for candidate in candidates]
     first = specs[0]
     for candidate, spec in zip(candidates, specs, strict=True):
@@ -154,7 +154,11 @@ def names_of(folders: Sequence[Path]) -> dict[str, Path]:
     return dict(zip(shortest_names([*map(run_of_folder, resolved)]), resolved, strict=True))
 
 
-def _candidate(name: str, folder: Path) -> Candidate:
+def read_candidate(name: str, folder: Path) -> Candidate:
+    """
+    Raises:
+        UserError: the folder is not a run or an evaluation, the run has not ended, or it has no samples.
+    """
     if (folder / SPEC).is_file():
         return Candidate(name, folder, None, read_spec(folder / SPEC))
     run = read_run(folder)
@@ -169,9 +173,9 @@ def _candidate(name: str, folder: Path) -> Candidate:
             f"{folder} has no samples to compare: evaluate it into {folder / EVALUATION} (the command that training "
             "ends with)."
         )
-    candidate = Candidate(name, folder, run, read_spec(spec))
-    _require_last_step(candidate)
-    return candidate
+    found = Candidate(name, folder, run, read_spec(spec))
+    _require_last_step(found)
+    return found
 
 
 def _require_last_step(candidate: Candidate) -> None:

@@ -26,6 +26,7 @@ from pydantic import (
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
+from rl.data.benchmarks import BENCHMARKS
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES, OTHERS
 
@@ -158,6 +159,10 @@ class ReportSpec(_Entry):
     def _comparable(self) -> "ReportSpec":
         if BASE not in self.methods:
             raise ValueError(f"there is no method '{BASE}', which the others are compared with; add it")
+        first = [name for name in (BASE, BASE_AGAIN) if name in self.methods]
+        self.methods = {name: self.methods[name] for name in dict.fromkeys([*first, *self.methods])}
+        if alike := with_one_name(self.splits):
+            raise ValueError(f"splits {' and '.join(alike)} have one name in the report; rename one of them")
         for name, method in self.methods.items():
             method.label = method.label or LABELS.get(name, name)
             if method.splits.keys() != self.methods[BASE].splits.keys():
@@ -196,10 +201,25 @@ def with_one_label(labels: Mapping[str, str]) -> list[str]:
     Args:
         labels: by method; "" is the default.
     """
-    by_label: dict[str, list[str]] = {}
-    for name, label in labels.items():
-        by_label.setdefault(label or LABELS.get(name, name), []).append(name)
-    return next((names for names in by_label.values() if len(names) > 1), [])
+    return _alike({name: label or LABELS.get(name, name) for name, label in labels.items()})
+
+
+def split_name(split: str) -> str:
+    """A benchmark's label; for another split its name in words: in_domain -> In domain."""
+    return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
+
+
+def with_one_name(splits: Iterable[str]) -> list[str]:
+    """The first splits that share a split_name, and would be one table; empty if all names differ."""
+    return _alike({split: split_name(split) for split in splits})
+
+
+def _alike(shown: Mapping[str, str]) -> list[str]:
+    """The first keys that share a value."""
+    by_value: dict[str, list[str]] = {}
+    for name, value in shown.items():
+        by_value.setdefault(value, []).append(name)
+    return next((names for names in by_value.values() if len(names) > 1), [])
 
 
 def specification(content: Mapping[str, Any], folder: Path) -> ReportSpec:

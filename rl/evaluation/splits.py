@@ -18,7 +18,7 @@ from rl.common.errors import UserError
 from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.setting import TopK
 from rl.data.benchmarks import BENCHMARKS, SQL
-from rl.evaluation.spec import first_error
+from rl.evaluation.spec import first_error, with_one_name
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -93,7 +93,10 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
             )
         found[name] = (found[name][0], found[name][1] | dict(changes))
     splits = {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
-    return splits | {name: _rescored(name, entry, splits) for name, entry in evaluate.rescored.items()}
+    splits |= {name: _rescored(name, entry, splits) for name, entry in evaluate.rescored.items()}
+    if alike := with_one_name(splits):
+        raise UserError(f"The splits {' and '.join(alike)} have one name in the report: rename one of them.")
+    return splits
 
 
 def _named(config: DictConfig) -> Sequence[str]:

@@ -6,11 +6,10 @@ tables.md, tables.tex, report.html and the terminal show them (table.py).
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.analysis.claims import INCONCLUSIVE, LOWER, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED
 from rl.evaluation.analysis.questions import PLAIN
 from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
-from rl.evaluation.spec import BASE
+from rl.evaluation.spec import BASE, split_name
 from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
 from rl.metrics.pass_at_k import SOLVED_IN
 
@@ -22,11 +21,6 @@ VERDICT_CLASSES = {
     NOT_MEASURED: "none",
 }
 Summaries = Mapping[str, dict]  # {method: summary of a split or of a group of its questions}
-
-
-def split_name(split: str) -> str:
-    """A benchmark's label; for another split its name in words: in_domain -> In domain."""
-    return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
 
 
 def group_titles(summary: dict) -> dict[tuple[str, str], str]:

@@ -14,7 +14,8 @@ _NO_ANSWER = ("no_answer", "pred_error", "pred_timeout")
 
 _SPELLINGS = [
     (re.compile(r"\\[dt]frac(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r"\\(?:left|right|displaystyle|quad|qquad)(?![A-Za-z])|\\[!,;: ]|~"), ""),
+    # \\ ends a row, so that "\\ 2" holds no LaTeX space.
+    (re.compile(r"(\\\\)|\\(?:left|right|displaystyle|quad|qquad)(?![A-Za-z])|\\[!,;: ]|~"), r"\1"),
     (re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}"), r"\1"),
     (re.compile(r"^\$(.*)\$$"), r"\1"),
     (re.compile(r"\s+"), ""),

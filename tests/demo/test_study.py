@@ -1,7 +1,9 @@
 """The study's stages, specifications and command line (tests/evaluation/test_over_seeds.py has its comparison)."""
 
+import json
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +31,18 @@ def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
+def test_a_part_is_not_replaced_and_has_the_primary_columns(tmp_path, capsys):
+    recorded = Path(__file__).parents[2] / "docs" / "study" / "drawn.json"
+    content = json.loads(recorded.read_text())
+    (tmp_path / "study.json").write_text(json.dumps(content))
+    (tmp_path / "other.json").write_text(json.dumps(content | {"columns": ["Pass@1", "Pass@8"]}))
+    for part, sentence in (("study", "holds one of the parts, which would be replaced"), ("other", "has no Pass@32")):
+        with pytest.raises(SystemExit) as stop:
+            study.main(["--out", str(tmp_path), "--parts", str(tmp_path / f"{part}.json")])
+        assert stop.value.code == 2 and sentence in capsys.readouterr().err
+    assert json.loads((tmp_path / "study.json").read_text()) == content
+
+
 def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path):
     found = study.Study(tmp_path, ["dapo_exp", "dph_js"], [1, 2], steps=4, at_once=2)
     specs = {seed: found.spec_of(seed) for seed in found.seeds}
@@ -51,6 +65,7 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     before = study.Study(tmp_path, **options)
     for stage in before.stages():
         assert not before.pipeline._is_done(stage)
+        before.pipeline.made[stage.name] = stage.name
         before.pipeline._write_mark(stage, seconds=60.0)
         for path in stage.outputs:
             path.mkdir(parents=True)
@@ -149,6 +164,7 @@ def test_a_method_that_trains_longer_is_evaluated_twice_on_the_way(tmp_path):
         "grpo_8": "GRPO, 8 steps",
     }
     assert entries["grpo_8"].training_log == entries["grpo"].training_log
+    assert (entries["grpo"].last_step, entries["grpo_8"].last_step) == (4, 8)
 
 
 def test_each_seed_draws_its_own_d_pef_from_the_same_samples(tmp_path):

@@ -80,6 +80,14 @@ def test_the_page_has_what_follows_from_the_seeds():
     assert SEEDS["definitions"] == {name: of.definition for name, of in trained.items()}
 
 
+def test_the_recipe_is_chosen_on_the_first_seeds_in_any_order_of_the_parts():
+    values = json.loads(json.dumps(SEEDS))
+    values["seeds"] = values["seeds"][3:] + values["seeds"][:3]
+    for found in (found for of in ("bases", "methods") for method in values[of].values() for found in method.values()):
+        found["values"] = found["values"][3:] + found["values"][:3]
+    assert study_page._recipe(values) == study_page._recipe(SEEDS)
+
+
 def test_the_part_of_the_page_has_means_signs_and_counts():
     values = json.loads(json.dumps(SEEDS))
     values["primary"] = {
@@ -90,6 +98,8 @@ def test_the_part_of_the_page_has_means_signs_and_counts():
         "dph_f - base": {"Pass@32": {"mean": 0.2, "interval": [0.1, 0.3], "p_holm": 0.0004}},
     }
     values["seeds"] = [1, 2, 3]
+    for found in (found for of in ("bases", "methods") for method in values[of].values() for found in method.values()):
+        found["values"] = found["values"][:3]
     part = study_page.section(values)
     assert rows(part)["DPH-F"] == [f"{SEEDS['methods']['dph_f'][c]['mean']:.3f}" for c in study_page.COLUMNS]
     differences = (

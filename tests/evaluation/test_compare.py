@@ -210,14 +210,15 @@ def test_runs_of_a_method_differ_in_their_seeds_alone(tmp_path, capsys, monkeypa
         algorithm = {"success_cap": None if offload else 0.6, "filter": {"enable": offload}}
         settings = {"actor_rollout_ref": {"actor": actor}, "trainer": trainer, "algorithm": algorithm}
         trained_with(seed, Path(name), step, **settings)
-    with pytest.raises(SystemExit) as end:
-        cli.main(["compare", "--seeds", "js=a,b", "--out", "out"])
-    said = capsys.readouterr().err
     differ = (
         "actor_rollout_ref.actor.sft_loss_coeff 0 and 0.5, algorithm.filter.enable True and False, "
         "algorithm.success_cap None and 0.6, the last step 2 and 5"
     )
-    assert end.value.code == 2 and f"--seeds js: a and b were trained differently ({differ}): a method's runs" in said
+    for a, b in (("a", "b"), ("a/evaluation", "b/evaluation")):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["compare", "--seeds", f"js={a},{b}", "--out", "out"])
+        said = capsys.readouterr().err
+        assert end.value.code == 2 and f"--seeds js: {a} and {b} were trained differently ({differ}): a" in said
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,10 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_pat
     for words in ([js], ["--seeds", f"js={js}"]):
         code, _, err = compare(capsys, *words, out=js / "evaluation")
         assert code == 2 and f"--out {js / 'evaluation'} holds one of the evaluations that are compared" in err
+    several = tmp_path / "several"
+    assert compare(capsys, js, evaluated("other", ("in_domain",), 1.0), out=several)[0] == 0
+    code, _, err = compare(capsys, "--seeds", f"js={several}", out=tmp_path / "out")
+    assert code == 2 and f"--seeds: {several} holds an evaluation of 2 trained models" in err
     assert "running has not ended (step 2 of 9): let it finish" in rejected(
         js, made_up_run("running").record(2, 9).log(LOG).folder
     )

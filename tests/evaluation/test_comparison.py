@@ -42,6 +42,15 @@ def test_an_extra_info_that_is_a_text_has_no_groups(tmp_path):
     )
 
 
+def test_a_missing_value_that_pandas_wrote_as_nan_is_plain(tmp_path):
+    path = tmp_path / "own.parquet"
+    question = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": "1"}}
+    levels = [{"level": 1.0, "of_none": None}, {"level": float("nan"), "of_none": float("nan")}]
+    pd.DataFrame([{"id": id, "extra_info": of} | question for id, of in enumerate(levels)]).to_parquet(path)
+    assert groups_of([path], ["level", "of_none"]) == ["level"]
+    assert read_questions([path], np.array([0, 1]), ["level", "of_none"]).groups == {"level": ["1.0", "plain"]}
+
+
 def test_styles_are_read_from_the_structure_if_no_comment_says_them(made_up_report, tmp_path):
     made = made_up_report(tmp_path, prompts=3)
     made.method("base")

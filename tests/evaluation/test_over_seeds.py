@@ -103,13 +103,13 @@ def test_solved_in_any_number_of_samples_has_a_column(written, tmp_path):
 def test_primary_comparisons_are_corrected_together_and_with_the_base(written):
     _, content, table = written
     primary = {pair: of["Pass@1"] for pair, of in content["primary"].items()}
-    # The base is right in 8 of 32 samples: .25. With equal differences the paired t-test has no p, which counts as 1.
+    # The base is right in 8 of 32 samples: .25. Equal differences have the p of the sign test, 2 / 2^2.
     values = {"dph_js - grpo": [0.25, 0.0], "dph_js - base": [0.5, 0.5], "grpo - base": [0.25, 0.5]}
     assert {pair: found["values"] for pair, found in primary.items()} == {
         pair: pytest.approx(expected, abs=1e-9) for pair, expected in values.items()
     }
     # Student's t with 1 degree of freedom: p = 2 arctan(1 / t) / pi, of t = 1 and t = 3.
-    p = {"dph_js - grpo": 0.5, "dph_js - base": 1.0, "grpo - base": 0.2048}
+    p = {"dph_js - grpo": 0.5, "dph_js - base": 0.5, "grpo - base": 0.2048}
     assert {pair: found["p"] for pair, found in primary.items()} == pytest.approx(p, abs=1e-4)
     # Holm: the smallest of three times 3, the next times 2.
     corrected = {"dph_js - grpo": 1.0, "dph_js - base": 1.0, "grpo - base": 0.6144}
@@ -171,6 +171,13 @@ def test_one_seed_has_no_interval_and_no_p():
     text = seeds_page(found, {"grpo": "GRPO", "dph_js": "JS"}, [1], "bird")
     assert "Seed 1 alone." in text and "| JS minus GRPO | 0.250 |" in text
     assert "Differences, which one seed cannot test:\n\n|" in text and "nothing" not in text
+
+
+def test_differences_that_are_equal_in_every_seed_have_the_p_of_the_sign_test():
+    values = {"grpo": [0.5, 0.5, 0.5], "dph_js": [0.6, 0.6, 0.6]}
+    methods = {name: {"greedy": OverSeeds.of(of), "same": OverSeeds.of([0.5] * 3)} for name, of in values.items()}
+    found = compare_methods(methods, ["grpo"], ["greedy", "same"])["dph_js - grpo"]
+    assert (found["greedy"].p, found["same"].p) == (2 / 2**3, 1)
 
 
 def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():

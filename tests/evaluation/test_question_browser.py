@@ -58,3 +58,5 @@ def test_laying_out_sql_changes_white_space_alone():
     assert formatted_sql("/*IN*/ SELECT a FROM b WHERE c = 'x  y'") == "SELECT a\nFROM b\nWHERE c = 'x  y'"
     broken = "SELECT 'C:\\' FROM b WHERE c = 'd"
     assert "".join(formatted_sql(broken).split()) == "".join(broken.split())
+    for deep in (f"SELECT {'+'.join(['a'] * 150)} FROM b", f"SELECT {'(' * 150}a{')' * 150} FROM b"):
+        assert formatted_sql(deep) == deep

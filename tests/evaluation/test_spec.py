@@ -19,12 +19,24 @@ def test_a_short_name_leaves_out_eta_alone():
     assert [*spec.short_names.values()] == ["Base", "DPH-JS", "DPH-F solved, cap .6", "RKL"]
 
 
+def test_the_base_comes_first_and_the_others_in_their_order():
+    """The others are compared with it as they are read."""
+    names = ("grpo", "base_again", "dapo", "base")
+    methods = dict.fromkeys(names, BASE_ONLY["base"])
+    spec = specification({"title": "t", "summary": "s", "methods": methods}, Path("/x"))
+    assert [*spec.methods] == ["base", "base_again", "grpo", "dapo"]
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
         ({"titel": "x"}, "the key titel is unknown"),
         ({"styles_by": "colour"}, "styles_by: .* 'prefix', 'structure' or 'opening', not 'colour'"),
         ({"methods": {}}, "no method 'base'"),
+        (
+            {"methods": {"base": {"splits": dict.fromkeys(("bird", "s", "BIRD"), {"samples": "x"})}}},
+            "splits bird and BIRD have one name in the report",
+        ),
         ({"methods": {"base": {"splits": {"s": {"greedy": "x"}}}}}, "methods.base.splits.s.samples is missing"),
         (
             {"methods": BASE_ONLY | {"grpo": {"splits": {"t": {"samples": "x"}}}}},

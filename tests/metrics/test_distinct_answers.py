@@ -15,6 +15,7 @@ from rl.metrics.distinct_answers import NO_VOTE, answer_classes, answer_key, can
         ((r"\dfrac{1}{2}", r"\frac{1}{2}", r"\tfrac{1}{ 2 }"), r"\frac{1}{2}"),
         ((r"\left( 1, 2 \right)", "(1,2)", r"(1,\,2)"), "(1,2)"),
         ((r"\text{Monday}", "Monday"), "Monday"),
+        ((r"\begin{x} 1 \\ 2 \end{x}", r"\begin{x}1\\2\end{x}", r"\begin{x}1\,\\2\end{x}"), r"\begin{x}1\\2\end{x}"),
         (("0", "-0", "0.0"), "0"),
         (("-2.50", "-2.5"), "-2.5"),
         (("-1,234,567", "-1234567.0"), "-1234567"),

@@ -28,6 +28,19 @@ def environment(tmp_path, monkeypatch):
         del os.environ[name]
 
 
+def test_a_later_log_has_a_later_name_wherever_the_clock_is(config, environment, monkeypatch):
+    """A resumed run's log comes last: readers take the files by name."""
+    config.trainer.logger = ["file"]
+    logs, times = [], iter(["20260701-100000", "20260701-043000", "20260701-043001", "20260701-100001"])
+    monkeypatch.setattr(tracking.time, "strftime", lambda *_: next(times))
+    for _ in range(4):
+        environment.pop("VERL_FILE_LOGGER_PATH", None)
+        tracking.set_environment(config)
+        logs.append(environment["VERL_FILE_LOGGER_PATH"])
+        open(logs[-1], "w").close()
+    assert len({*logs}) == 4 and sorted(logs) == logs
+
+
 def test_without_a_key_the_services_that_are_used_log_offline(config, environment):
     loggers, config.trainer.logger = config.trainer.logger, ["console", "file"]
     tracking.set_environment(config)

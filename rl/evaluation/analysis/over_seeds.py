@@ -211,7 +211,7 @@ def _tested(differences: Sequence[list[float]]) -> list[Difference]:
 
 
 def _paired_p(differences: list[float]) -> float:
-    """p of the paired t-test, which is undefined if all differences are equal: then 1."""
+    """p of the paired t-test. Where all differences are equal, which leaves it undefined: p of the sign test."""
     if np.ptp(differences) < 1e-12:
-        return 1.0
+        return 1.0 if abs(differences[0]) < 1e-12 else 2 / 2 ** len(differences)
     return float(stats.ttest_1samp(differences, 0).pvalue)

@@ -92,7 +92,12 @@ def _info(row: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def _occurring(infos: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[str]:
-    return [key for key in keys if any(info.get(key) is not None for info in infos)]
+    return [key for key in keys if any(not _is_missing(info.get(key)) for info in infos)]
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it is None, or pandas' NaN for None in a column of numbers."""
+    return value is None or value != value
 
 
 def _rows(file: Path, columns: Sequence[str] = _COLUMNS) -> list[dict[str, Any]]:
@@ -116,6 +121,6 @@ def _rank(value: str) -> tuple[bool, int, str]:
 
 
 def _value(key: str, value: Any) -> str:
-    if value is None or value is False:
+    if _is_missing(value) or value is False:
         return PLAIN
     return key if value is True else str(value)

@@ -8,8 +8,7 @@ import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.measures import interval_of
-from rl.evaluation.spec import BASE, GOLD, WITH_DIVERGENCE, Role
-from rl.evaluation.tables import split_name
+from rl.evaluation.spec import BASE, GOLD, WITH_DIVERGENCE, Role, split_name
 from rl.metrics.bootstrap import Interval
 
 LEAST_METHODS = 2

@@ -23,9 +23,9 @@ from rl.common.errors import UserError
 from rl.configuration.evaluate import PAPER_EXPERIMENTS
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.measures import TESTED, metrics_for
-from rl.evaluation.spec import BASE, BASE_AGAIN
+from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
 from rl.evaluation.table import Cell, Row, Table, latex, markdown
-from rl.evaluation.tables import counted, metric_cell, split_name, tests_table, values_table
+from rl.evaluation.tables import counted, metric_cell, tests_table, values_table
 from rl.metrics.pass_at_k import SOLVED_IN
 
 OURS, PAPER = "ours", "paper"

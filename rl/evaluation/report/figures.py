@@ -19,8 +19,8 @@ from rl.evaluation.report.plots import (
     stacked_plot,
 )
 from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills, style_looks
-from rl.evaluation.spec import BASE, BASE_AGAIN
-from rl.evaluation.tables import of_groups, split_name
+from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
+from rl.evaluation.tables import of_groups
 from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.styles import OTHERS
 

@@ -22,9 +22,8 @@ from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.trade_off import listed
 from rl.evaluation.measures import in_display_unit, interval_of
 from rl.evaluation.report.theme import Look
-from rl.evaluation.spec import BASE, ReportSpec
+from rl.evaluation.spec import BASE, ReportSpec, split_name
 from rl.evaluation.table import NO_VALUE
-from rl.evaluation.tables import split_name
 from rl.metrics.styles import BY_OPENING
 
 MOST_BARS = 5

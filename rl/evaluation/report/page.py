@@ -21,8 +21,8 @@ from rl.evaluation.report.preview import HEIGHT, WIDTH
 from rl.evaluation.report.question_browser import browser_data
 from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.report.training_figures import ON_OWN_PROMPTS, training_figures
-from rl.evaluation.spec import BASE, BASE_AGAIN
-from rl.evaluation.tables import claims_table, page_tables, split_name, tests_table
+from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
+from rl.evaluation.tables import claims_table, page_tables, tests_table
 
 LINKS = {
     "The paper": "https://arxiv.org/abs/2509.07430",

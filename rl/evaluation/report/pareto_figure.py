@@ -14,8 +14,7 @@ from rl.evaluation.analysis.trade_off import Point, TradeOff
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.labels import LETTER, Box, Label, Mark, place, text_width
 from rl.evaluation.report.theme import COLOURS, INK, METHOD_COLOURS, MUTED, Colour, Look
-from rl.evaluation.spec import BASE, CONTROL, GOLD, LABELS
-from rl.evaluation.tables import split_name
+from rl.evaluation.spec import BASE, CONTROL, GOLD, LABELS, split_name
 
 REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], METHOD_COLOURS[BASE]
 BETTER = MUTED

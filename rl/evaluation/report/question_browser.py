@@ -122,7 +122,10 @@ def formatted_sql(sql: str) -> str:
     import sqlparse
 
     sql = _STYLE_COMMENT.sub("", sql)
-    laid_out = sqlparse.format(sql, reindent=True, indent_width=2).strip()
+    try:
+        laid_out = sqlparse.format(sql, reindent=True, indent_width=2).strip()
+    except sqlparse.exceptions.SQLParseError:  # nested too deeply
+        return sql
     # Only white space may differ. sqlparse and SQLite disagree about backslashes in texts.
     return laid_out if _letters(laid_out) == _letters(sql) else sql
 

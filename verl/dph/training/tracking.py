@@ -25,8 +25,7 @@ def set_environment(config: DictConfig) -> None:
         config: verl's trainer settings; read are trainer.logger, trainer.default_local_dir and trainer.tags.
     """
     run = Path(config.trainer.default_local_dir).absolute()
-    log = run / LOGS / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
-    os.environ.setdefault("VERL_FILE_LOGGER_PATH", str(log))
+    os.environ.setdefault("VERL_FILE_LOGGER_PATH", str(_next_log(run / LOGS)))
     if "file" in config.trainer.logger:  # verl makes no folder for a path
         Path(os.environ["VERL_FILE_LOGGER_PATH"]).parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("TENSORBOARD_DIR", str(run / "tensorboard"))
@@ -42,6 +41,13 @@ def set_environment(config: DictConfig) -> None:
             logger.warning("%s has no key (%s): it logs offline, for `%s sync`.", name, variables["API_KEY"], name)
         if config.trainer.tags:
             os.environ.setdefault(variables["TAGS"], ",".join(map(str, config.trainer.tags)))
+
+
+def _next_log(folder: Path) -> Path:
+    """A file whose name, a time, comes after the others': readers take the files in this order (training_log.py)."""
+    last = max(folder.glob("*.jsonl"), default=folder)
+    log = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.jsonl"
+    return log if log > last else last.with_name(f"{last.stem}_.jsonl")  # "_" sorts after "."
 
 
 def _logged_in_to_wandb() -> bool:
