@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rl.cluster.programs import POLL_S, last_line_of, say, start
 from rl.common.atomic_write import write_text
+from rl.common.cli import USER_ERROR_EXIT_CODE
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree
 from rl.common.time_limits import LONGEST_PAUSE_S, SERVER_START_S
@@ -42,7 +43,7 @@ class ScorerServer:
             *("--address", host, "--port", str(port)),
             *(["--database-path", databases] if databases else []),
         ]
-        self._ended = False
+        self._ended, self._answered = False, False
         self._taken = is_healthy(self.address)
         threading.Thread(target=self._keep_running, daemon=True).start()
 
@@ -67,6 +68,7 @@ class ScorerServer:
             if time.monotonic() > deadline:
                 raise UserError(f"The scorer at {self.address} does not answer in time; its log is {self._log}.")
             sleep(POLL_S)
+        self._answered = True
         return self.address
 
     def _keep_running(self) -> None:
@@ -75,6 +77,8 @@ class ScorerServer:
             started = time.monotonic()
             code = start(self._command, {"RAY_AUTH_TOKEN": ""}, self._log).wait()
             self._ended = True
+            if code == USER_ERROR_EXIT_CODE and not self._answered:
+                return  # wait_until_ready says why
             if time.monotonic() - started > STEADY_S:
                 pause = FIRST_PAUSE_S
             say(f"the scorer at {self.address} ended with {code}; it is restarted in {pause:g} s")
