@@ -81,21 +81,34 @@ def _without_logits(config: DictConfig, setting: str, instead: str) -> Iterator[
 
 def divergence(config: DictConfig) -> Iterator[str]:
     """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
-    actor, data = config.actor_rollout_ref.actor, config.data
+    actor = config.actor_rollout_ref.actor
     if actor.sft_loss_mode == "none":
-        yield from _of_another_mode(actor)
-        for name in ("sft_log_ratio_max", "sft_importance_max", "sft_policy_log_ratio_max", "sft_baseline"):
-            if actor[name] not in (None, getattr(Rehearsal, name)):
-                yield f"actor.{name}={actor[name]} is of a divergence, and sft_loss_mode=none has none: leave it out."
-        if actor.policy_loss_coeff != 1:
-            yield (
-                f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
-                "sft_loss_mode=none has none: choose a mode, or leave it at 1."
-            )
-        yield from _of_no_mode(config)
+        yield from _without_divergence(config)
         return
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
+    yield from _beside_divergence(config, mode)
+    yield from _forms(config, mode)
+    yield from _estimator(config, mode)
+
+
+def _without_divergence(config: DictConfig) -> Iterator[str]:
+    actor = config.actor_rollout_ref.actor
+    yield from _of_another_mode(actor)
+    for name in ("sft_log_ratio_max", "sft_importance_max", "sft_policy_log_ratio_max", "sft_baseline"):
+        if actor[name] not in (None, getattr(Rehearsal, name)):
+            yield f"actor.{name}={actor[name]} is of a divergence, and sft_loss_mode=none has none: leave it out."
+    if actor.policy_loss_coeff != 1:
+        yield (
+            f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
+            "sft_loss_mode=none has none: choose a mode, or leave it at 1."
+        )
+    yield from _of_no_mode(config)
+
+
+def _beside_divergence(config: DictConfig, mode: str) -> Iterator[str]:
+    """Settings of verl that no divergence goes with."""
+    actor = config.actor_rollout_ref.actor
     if actor.loss_agg_mode != "token-mean":
         yield (
             f"actor.loss_agg_mode={actor.loss_agg_mode} does not go with {mode}: its normalizations are token means, "
@@ -115,6 +128,11 @@ def divergence(config: DictConfig) -> Iterator[str]:
             f"{mode} compares with the initial policy, and with actor_rollout_ref.model.lora_adapter_path={adapter} "
             "verl's reference and the D_pef store are of the model without the adapter: merge it into the model first."
         )
+
+
+def _forms(config: DictConfig, mode: str) -> Iterator[str]:
+    """What the terms on D_pef and on D_exp need, and settings of the term that the mode lacks."""
+    actor, data = config.actor_rollout_ref.actor, config.data
     on_pef, on_exp = active_forms(config)
     if on_exp and not actor.use_kl_loss:
         has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
@@ -139,6 +157,12 @@ def divergence(config: DictConfig) -> Iterator[str]:
         for name in ("sft_importance_max", "sft_policy_log_ratio_max"):
             if actor[name] != getattr(Rehearsal, name):
                 yield f"actor.{name}={actor[name]} is of rows of D_exp, and {mode} has no term on them: leave it out."
+
+
+def _estimator(config: DictConfig, mode: str) -> Iterator[str]:
+    """Settings of the term on D_pef, by its estimator."""
+    actor = config.actor_rollout_ref.actor
+    on_pef, _ = active_forms(config)
     bound = actor.sft_log_ratio_max not in (None, Rehearsal.sft_log_ratio_max)
     if bound and not on_pef:
         yield (
