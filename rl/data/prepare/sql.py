@@ -5,7 +5,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -31,6 +31,15 @@ from rl.scorer.outcomes import UnknownQuestion
 # Keys of the corrected query in published lists of corrections, in addition to the benchmark's key.
 _CORRECTED_SQL = ("corrected_sql", "gold_sql", "SQL", "query", "sql")
 _CORRECTED_IDS = ("question_id", "id", "idx")
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What the entry at a position of a list of corrections gives a record in place of its own."""
+
+    texts: dict[str, Any]
+    position: int
+    entry: Mapping[str, Any]
 
 
 class Databases:
@@ -184,8 +193,33 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
             f"{file} has {number_of(len(given), 'line')}, --input {number_of(len(records), 'record')}: give the gold "
             "of all records."
         )
-    changes: dict[int, dict[str, Any]] = {}
-    sources: dict[int, tuple[int, Mapping[str, Any]]] = {}  # position in the list, and what stands there
+    changes = _changes(given, whole, file, benchmark)
+    corrected, changed = list(records), 0
+    unknown = dict(changes)
+    for index, record in enumerate(records):
+        number = index if whole else record.number
+        if isinstance(number, int) and number in changes and isinstance(record.values, Mapping):
+            change = changes[number]
+            _check_same_database(file, change.position, change.entry, record, whole)
+            values = {**record.values, **change.texts}
+            if values != record.values:
+                corrected[index] = replace(record, values=values, corrected=file)
+                changed += 1
+            unknown.pop(number, None)
+    if not changes:
+        raise UserError(f"{file} holds no correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]} for each.")
+    if len(unknown) == len(changes):
+        raise UserError(f"{file} corrects no record of --input (first {first_of(unknown)}): give the list of its ids.")
+    if not changed:
+        sys.stderr.write(f"{file} changes nothing: its queries, questions and evidence are those of --input.\n")
+    if unknown:
+        sys.stderr.write(f"{file} corrects {number_of(len(unknown), 'record')} that --input lacks: {named(unknown)}.\n")
+    return corrected
+
+
+def _changes(given: Sequence[Any], whole: bool, file: Path, benchmark: SqlDataset) -> dict[int, _Change]:
+    """The changes of a list by the record's number, or by its position if the list is whole: without ids."""
+    changes: dict[int, _Change] = {}
     contradicted: dict[int, None] = {}  # an ordered set
     for position, found in enumerate(given):
         found = found if isinstance(found, Mapping) else {}
@@ -206,31 +240,12 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
         if found.get("evidence") == "" and file.suffix != ".csv":
             texts["evidence"] = ""
         key = position if whole else int(id)
-        if changes.setdefault(key, texts) != texts:
+        if key in changes and changes[key].texts != texts:
             contradicted[key] = None
-        changes[key], sources[key] = texts, (position, found)
+        changes[key] = _Change(texts, position, found)
     if contradicted:
         sys.stderr.write(f"{file} has different corrections of {named(contradicted)}: the last one counts.\n")
-    corrected, changed = list(records), 0
-    unknown = dict(changes)
-    for index, record in enumerate(records):
-        number = index if whole else record.number
-        if isinstance(number, int) and number in changes and isinstance(record.values, Mapping):
-            _check_same_database(file, *sources[number], record, whole)
-            values = {**record.values, **changes[number]}
-            if values != record.values:
-                corrected[index] = replace(record, values=values, corrected=file)
-                changed += 1
-            unknown.pop(number, None)
-    if not changes:
-        raise UserError(f"{file} holds no correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]} for each.")
-    if len(unknown) == len(changes):
-        raise UserError(f"{file} corrects no record of --input (first {first_of(unknown)}): give the list of its ids.")
-    if not changed:
-        sys.stderr.write(f"{file} changes nothing: its queries, questions and evidence are those of --input.\n")
-    if unknown:
-        sys.stderr.write(f"{file} corrects {number_of(len(unknown), 'record')} that --input lacks: {named(unknown)}.\n")
-    return corrected
+    return changes
 
 
 def _correction_id(found: Any) -> str:
