@@ -63,7 +63,6 @@ def create_app(
     Its state has `failure`: why the workers did not start, else None; and `metrics`.
     """
     scorers = Scorers(settings)
-    server, examples = settings.ScorerServer, examples_of(settings)
     verdict_sha256 = settings.verdict_sha256  # of the functions' text now, which the workers load
 
     @asynccontextmanager
@@ -84,6 +83,18 @@ def create_app(
     app.state.failure = None
     app.state.metrics = metrics = Metrics(scorers)
     app.add_middleware(Measured, metrics=metrics)
+    _add_scoring(app, settings, scorers, metrics, verdict_sha256)
+    _add_state(app, settings, metrics, shut_down, {"config_sha256": config_sha256, "verdict_sha256": verdict_sha256})
+    metrics.paths = {route.path for route in app.routes if isinstance(route, Route)}
+    return app
+
+
+def _add_scoring(app: FastAPI, settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha256: str) -> None:
+    """The routes that score responses."""
+    server, examples = settings.ScorerServer, examples_of(settings)
+
+    async def received(request: Request) -> bytes:
+        return await _read(request, server.max_body_bytes, server.request_seconds)
 
     async def score_all(questions: Questions, labels: dict, digests: bool = False) -> list[list[Score]]:
         started = time.perf_counter()
@@ -99,7 +110,7 @@ def create_app(
     @app.put("/api", openapi_extra=_body_of(ApiRequest, examples["/api"]))
     async def score(request: Request) -> Response:
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
-        body = parse(ApiRequest, await _read(request, server.max_body_bytes, server.request_seconds))
+        body = parse(ApiRequest, await received(request))
         labels = {"type": body.type, "idx": body.idx, "round": body.round}
         [scores] = _judged(await score_all([(body.extra, body.gen_responses)], labels))
         return _json(api_reply(scores, server.max_reply_bytes))
@@ -107,7 +118,7 @@ def create_app(
     @app.post("/v1/score", openapi_extra=_body_of(BatchRequest, examples["/v1/score"]))
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
-        body = parse(BatchRequest, await _read(request, server.max_body_bytes, server.request_seconds))
+        body = parse(BatchRequest, await received(request))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, {}, body.digests)
         reply = _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
@@ -115,7 +126,7 @@ def create_app(
         return reply
 
     async def score_for_trainer(request: Request, model: type[OpenRlhfRequest] | type[SlimeRequest]) -> list[Score]:
-        body = parse(model, await _read(request, server.max_body_bytes, server.request_seconds), 422)
+        body = parse(model, await received(request), 422)
         return [score for [score] in _judged(await score_all(body.questions, {}))]
 
     @app.post("/v1/openrlhf", openapi_extra=_body_of(OpenRlhfRequest, examples["/v1/openrlhf"]))
@@ -129,6 +140,12 @@ def create_app(
         [score] = await score_for_trainer(request, SlimeRequest)
         return slime_reply(score)
 
+
+def _add_state(
+    app: FastAPI, settings: Settings, metrics: Metrics, shut_down: Callable[[], None], hashes: dict[str, str | None]
+) -> None:
+    """The routes that say how the server is, and the one that ends it."""
+
     @app.get("/heartbeat")
     async def heartbeat(_: Request) -> dict[str, str]:
         """Answer while the server runs, however busy its workers are."""
@@ -138,7 +155,7 @@ def create_app(
     async def info(_: Request) -> dict:
         """The kind, engine and databases of each scorer; a sha256 of the configuration, and one of what decides
         verdicts."""
-        return {"scorers": settings.served, "config_sha256": config_sha256, "verdict_sha256": verdict_sha256}
+        return {"scorers": settings.served, **hashes}
 
     @app.get("/metrics")
     async def measured(_: Request) -> Response:
@@ -148,12 +165,9 @@ def create_app(
     @app.put("/shutdown")
     async def shutdown(request: Request) -> dict[str, str]:
         """End the server when the current requests are answered."""
-        _check_may_shut_down(request, server.shutdown_token)
+        _check_may_shut_down(request, settings.ScorerServer.shutdown_token)
         shut_down()
         return {"status": "ending"}
-
-    metrics.paths = {route.path for route in app.routes if isinstance(route, Route)}
-    return app
 
 
 def _judged(scores: list[list[Score]]) -> list[list[Score]]:
