@@ -11,7 +11,6 @@ from rl.evaluation.analysis.questions import PLAIN
 from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
 from rl.evaluation.spec import BASE, split_name
 from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
-from rl.metrics.pass_at_k import SOLVED_IN
 
 VERDICT_CLASSES = {
     SUPPORTED: "yes",
@@ -64,7 +63,7 @@ def values_table(
 
 
 def page_tables(
-    split: str, summaries: Summaries, labels: Mapping[str, str], colours: Mapping[str, str], solved_in: int = SOLVED_IN
+    split: str, summaries: Summaries, labels: Mapping[str, str], colours: Mapping[str, str], solved_in: int
 ) -> dict[str, Table]:
     """{title: table} of a split: the main table, Pass@k for every k, answers and lengths, each group of questions."""
     name, n = split_name(split), summaries[BASE]["n"]

@@ -1,6 +1,7 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
 import platform
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -12,16 +13,17 @@ from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.trade_off import trade_offs
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.answer_grid import AnswerGrid, shown_methods
+from rl.evaluation.report.answer_grid import AnswerGrid, Panel, shown_methods
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import Figures
 from rl.evaluation.report.headline import Headline, leading_methods, style_sentence
 from rl.evaluation.report.pareto_figure import NARROW, WIDE, pareto_figure
 from rl.evaluation.report.preview import HEIGHT, WIDTH
 from rl.evaluation.report.question_browser import browser_data
-from rl.evaluation.report.theme import COLOURS, method_looks
+from rl.evaluation.report.theme import COLOURS, Look, method_looks
 from rl.evaluation.report.training_figures import ON_OWN_PROMPTS, training_figures
 from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
+from rl.evaluation.table import Table
 from rl.evaluation.tables import claims_table, page_tables, tests_table
 
 LINKS = {
@@ -37,7 +39,7 @@ def render_page(
     tests: list[PairedTest],
     report: dict,
     logs: dict[str, TrainingLog],
-    picture: str = "",
+    picture: str,
 ) -> str:
     """The whole page.
 
@@ -48,10 +50,9 @@ def render_page(
     """
     spec = comparison.spec
     looks, figures = method_looks(spec.short_names), Figures(comparison)
-    colours = {name: look.colour.css for name, look in looks.items()}
     shown = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
     grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
-    first = shown_methods(comparison)
+    found = trade_offs(comparison)
     training, more_training = training_figures(spec, logs)
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,
@@ -61,7 +62,7 @@ def render_page(
         top=Headline(comparison, tests, looks),
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
-        trade_offs=(found := trade_offs(comparison)),
+        trade_offs=found,
         pareto={
             screen: pareto_figure(found, leading_methods(spec), layout, file=False, looks=looks)
             for screen, layout in (("broad", WIDE), ("slim", NARROW))
@@ -78,28 +79,11 @@ def render_page(
             for split in spec.splits
             if (number := len(comparison.samples[BASE][split].metadata.overlong_ids))
         },
-        grids={
-            name: (
-                grid,
-                [grid.panel(comparison, method, looks[method]) for method in first],
-                [grid.panel(comparison, method, looks[method]) for method in shown if method not in first],
-            )
-            for name, grid in grids.items()
-        },
+        grids=_with_panels(comparison, grids, looks),
         browser=browser_data(comparison, grids, shown),
         styles=figures.of_styles(),
         about_styles=style_sentence(comparison, looks),
-        values={
-            title: table
-            for split in spec.splits
-            for title, table in page_tables(
-                split,
-                {name: comparison.summaries[name][split] for name in looks},
-                report["_labels"],
-                colours,
-                spec.solved_in,
-            ).items()
-        },
+        values=_values(comparison, report["_labels"], looks),
         claims=[
             (
                 claims_table(split, report["_claims"], spec.short_names),
@@ -119,6 +103,29 @@ def render_page(
         provenance=provenance(comparison),
         links=LINKS,
     )
+
+
+def _with_panels(
+    comparison: Comparison, grids: dict[str, AnswerGrid], looks: dict[str, Look]
+) -> dict[str, tuple[AnswerGrid, list[Panel], list[Panel]]]:
+    """{name of a split: its grid, the panels that the page shows at once, and those behind "more models"}."""
+    first = shown_methods(comparison)
+    more = [name for name in looks if name not in (*first, BASE_AGAIN)]
+
+    def panels(grid: AnswerGrid, methods: Iterable[str]) -> list[Panel]:
+        return [grid.panel(comparison, method, looks[method]) for method in methods]
+
+    return {name: (grid, panels(grid, first), panels(grid, more)) for name, grid in grids.items()}
+
+
+def _values(comparison: Comparison, labels: dict[str, str], looks: dict[str, Look]) -> dict[str, Table]:
+    """{title: table} of every split."""
+    colours = {name: look.colour.css for name, look in looks.items()}
+    found: dict[str, Table] = {}
+    for split in comparison.spec.splits:
+        summaries = {name: comparison.summaries[name][split] for name in looks}
+        found |= page_tables(split, summaries, labels, colours, comparison.spec.solved_in)
+    return found
 
 
 def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
