@@ -87,6 +87,18 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
     return _combined_hash(files)
 
 
+def model_hashes(model: str | os.PathLike, tokenizer: str | os.PathLike | None) -> dict[str, str]:
+    """What samples and stores are compared by: {"model_hash": ..., "tokenizer_hash": ...}.
+
+    Args:
+        model, tokenizer: folders, or names of Hugging Face Hub models; tokenizer is None if it is the model's.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    return {"model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(tokenizer or model)}
+
+
 def config_hash(model: str | os.PathLike) -> str:
     """sha256 over a model's config.json and generation_config.json, which say what it computes and where it ends.
 

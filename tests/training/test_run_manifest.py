@@ -16,7 +16,6 @@ from rl.common.fingerprint import file_sha256
 from rl.common.git_state import git_state
 from rl.data.training_run import MANIFEST_FORMAT
 from verl.dph.pef.store import Store
-from verl.dph.training import run_manifest
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord
 from verl.dph.training.trainer import SyncTrainer
@@ -65,7 +64,7 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
 def test_training_does_not_wait_for_the_models_hash_and_a_manifest_does(config, tmp_path, monkeypatch):
     """A model of 32B is 65 GB, which used to be read while the first checkpoint waited."""
     hashed, train, steps = threading.Event(), [], []
-    monkeypatch.setattr(run_manifest, "model_hash", lambda path: hashed.wait() and "a" * 64)
+    monkeypatch.setattr("rl.common.fingerprint.model_hash", lambda path: hashed.wait() and "a" * 64)
     trainer = object.__new__(SyncTrainer)  # only what fit uses
     trainer.config = OmegaConf.create({"actor_rollout_ref": {"actor": {"generate_sft": False}}})
     trainer.manifest, trainer.record, trainer.global_steps = Manifest(config), RunRecord(tmp_path), 0

@@ -3,7 +3,7 @@
 from omegaconf import DictConfig
 from verl.utils.torch_dtypes import PrecisionType
 
-from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.common.fingerprint import model_hashes
 from verl.dph.sampling.job import chat_template
 
 
@@ -12,8 +12,7 @@ def origin_of(config: DictConfig) -> dict[str, str | int | float]:
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
     return {
         "model": str(model.path),
-        "model_hash": model_hash(model.path),
-        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
+        **model_hashes(model.path, model.tokenizer_path),
         "temperature": float(rollout.temperature),
         "top_p": float(rollout.top_p),
         "rollout_top_k": int(rollout.top_k),

@@ -19,7 +19,7 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
-from rl.common.fingerprint import config_hash, file_sha256, model_hash, tokenizer_hash
+from rl.common.fingerprint import config_hash, file_sha256, model_hashes
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import PendingResponse, SampleMetadata, SampleWriter, read_samples
 from rl.scorer.client.scorer_client import ScorerClient
@@ -93,11 +93,7 @@ def prepare(
             does not leave it out.
     """
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-    hashes = {
-        "model_hash": model_hash(model.path),
-        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
-        "config_hash": config_hash(model.path),
-    }
+    hashes = model_hashes(model.path, model.tokenizer_path) | {"config_hash": config_hash(model.path)}
     tokenizer, prompts = tokenized_prompts(config, files)
     metadata = SampleMetadata(
         model=str(model.path),

@@ -11,7 +11,7 @@ from verl.trainer.ppo.utils import need_critic
 
 from rl.checks.files import files_of
 from rl.common.errors import UserError
-from rl.common.fingerprint import file_sha256, model_hash, short, tokenizer_hash
+from rl.common.fingerprint import file_sha256, model_hashes, short
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
 from rl.data.training_run import (
@@ -219,11 +219,7 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
 def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
     """The model and the training prompts, by content."""
     model = config.actor_rollout_ref.model
-    hashes = {
-        "model_hash": model_hash(model.path),
-        "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
-    }
-    for name, value in hashes.items():
+    for name, value in model_hashes(model.path, model.tokenizer_path).items():
         if manifest["model"][name] != value:
             what = name.removesuffix("_hash")
             yield f"the {what} was {short(manifest['model'][name])} and is {short(value)} ({model.path})"

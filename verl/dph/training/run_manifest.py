@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.checks.files import files_of
 from rl.common import atomic_write
-from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.common.fingerprint import file_sha256, model_hashes
 from rl.common.git_state import git_state
 from rl.data.training_run import MANIFEST, MANIFEST_FORMAT
 from verl.dph.pef.store import Store
@@ -84,11 +84,7 @@ def _hashes_of(config: DictConfig) -> dict[str, Any]:
     stores = files_of(config.data.get("sft_pt"))
     model = config.actor_rollout_ref.model
     return {
-        "model": {
-            "path": str(model.path),
-            "model_hash": model_hash(model.path),
-            "tokenizer_hash": tokenizer_hash(model.tokenizer_path or model.path),
-        },
+        "model": {"path": str(model.path)} | model_hashes(model.path, model.tokenizer_path),
         "data": {key: {str(path): file_sha256(path) for path in files_of(config.data.get(key))} for key in _DATA_KEYS},
         "store": Store.load(str(stores[0])).meta if stores else None,
     }
