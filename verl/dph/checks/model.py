@@ -1,14 +1,13 @@
 """Rules on a run's models and their distribution over ranks (rules.py lists them), and the check of the tokenizer."""
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
 from transformers import AutoConfig, PretrainedConfig
-from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.fs import copy_to_local
 from verl.utils.torch_dtypes import PrecisionType
 
@@ -19,7 +18,7 @@ from rl.common.fingerprint import has_weights
 from verl.dph.config import attention
 from verl.dph.sampling.job import tokenizer_of
 from verl.dph.sampling.rollout_engine import ranks_of
-from verl.dph.training.config import has_divergence
+from verl.dph.training.config import has_critic, has_divergence
 
 # Of a role's micro-batches: the section of the settings, their prefix, and what chooses between tokens and rows. The
 # rollout's are of the actor's pass for old log-probs.
@@ -61,10 +60,8 @@ def roles(config: DictConfig) -> Iterator[Role]:
     for name in names:
         settings = config.actor_rollout_ref[name]
         yield Role(f"actor_rollout_ref.{name}", settings, settings.fsdp_config, model_name, model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # every call warns that there is no critic
-        if need_critic(config):
-            yield Role("critic", config.critic, config.critic.fsdp, "critic.model", config.critic.model)
+    if has_critic(config):
+        yield Role("critic", config.critic, config.critic.fsdp, "critic.model", config.critic.model)
 
 
 def models(config: DictConfig) -> Iterator[str]:

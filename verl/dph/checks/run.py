@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
-from verl.trainer.ppo.utils import need_critic, need_reference_policy
+from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.config import validate_config
 from verl.utils.device import auto_set_device
 
@@ -32,7 +32,7 @@ from verl.dph.pef.row_sources import check_given_rows
 from verl.dph.reward.settings import scorer_settings
 from verl.dph.sampling.rollout_engine import check_rollout
 from verl.dph.training import resume
-from verl.dph.training.config import rehearses
+from verl.dph.training.config import has_critic, rehearses
 from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
@@ -245,11 +245,10 @@ def with_verl(subject: Subject) -> Finding:
             config.data.train_batch_size = config.actor_rollout_ref.actor.ppo_mini_batch_size = 1
     auto_set_device(config)
     try:
-        # It prints that all is well, and warns that there is no critic.
+        # It prints that all is well, and its classes warn of settings that they change.
         with warnings.catch_warnings(), contextlib.redirect_stdout(None):
             warnings.simplefilter("ignore")
-            reference, critic = need_reference_policy(config), need_critic(config)
-            validate_config(config=config, use_reference_policy=reference, use_critic=critic)
+            validate_config(config, need_reference_policy(config), has_critic(config))
     except (AssertionError, ValueError) as error:
         raise UserError(f"verl rejects these settings: {error}") from error
     OmegaConf.resolve(config)

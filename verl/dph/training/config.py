@@ -1,9 +1,11 @@
 """The actor's settings with rehearsal, and what follows from a run's settings."""
 
+import warnings
 from dataclasses import field, make_dataclass
 from typing import Any
 
 from omegaconf import DictConfig
+from verl.trainer.ppo.utils import need_critic
 from verl.workers.config import FSDPActorConfig
 
 from rl.configuration.setting import dataclass_fields
@@ -42,6 +44,13 @@ def has_divergence(config: DictConfig) -> bool:
 def has_keep_probe(config: DictConfig) -> bool:
     """Whether this run measures the keep rate at validation."""
     return config.trainer.keep_probe.prompts > 0 and not config.actor_rollout_ref.actor.generate_sft
+
+
+def has_critic(config: DictConfig) -> bool:
+    """Whether this run trains a critic."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # every call for a run without one warns
+        return need_critic(config)
 
 
 def active_forms(config: DictConfig) -> tuple[bool, bool]:

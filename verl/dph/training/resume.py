@@ -2,12 +2,10 @@
 
 import logging
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.utils import need_critic
 
 from rl.checks.files import files_of
 from rl.common.errors import UserError
@@ -26,6 +24,7 @@ from rl.data.training_run import (
 )
 from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 from verl.dph.sampling.rollout_engine import RANKS, ranks_of
+from verl.dph.training.config import has_critic
 
 logger = logging.getLogger(__name__)
 
@@ -123,10 +122,8 @@ def check_parts(config: DictConfig, folder: Path) -> None:
     Raises:
         UserError: naming the part.
     """
-    with warnings.catch_warnings():  # verl warns of every run without a critic
-        warnings.simplefilter("ignore")
-        critic = {"critic": config.critic} if need_critic(config) else {}
     ranks, not_loaded = ranks_of(config), []
+    critic = {"critic": config.critic} if has_critic(config) else {}
     for role, settings in ({"actor": config.actor_rollout_ref.actor} | critic).items():
         parts = _PARTS if settings.strategy in ("fsdp", "fsdp2") else {}
         for part, files in parts.items():
