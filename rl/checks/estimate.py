@@ -15,6 +15,7 @@ from rl.checks.gpus import GpuType
 from rl.checks.model_shape import ModelShape
 from rl.common.errors import UserError
 from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
+from rl.configuration.names import PRESAMPLE
 
 GB = 1e9
 # CUDA's contexts and NCCL's buffers; what vLLM keeps while it sleeps; its activations and graphs.
@@ -149,7 +150,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
     offloads = {values[f"{ACTOR}.fsdp_config.{part}_offload"] for part in ("param", "optimizer")}
     if len(offloads) == 2:
         raise UserError("offloading only the parameters or only Adam's moments is not modelled.")
-    kind = "presample" if program.endswith("presample") else "store" if values[f"{ACTOR}.generate_sft"] else "train"
+    kind = "presample" if program == PRESAMPLE else "store" if values[f"{ACTOR}.generate_sft"] else "train"
     rehearses = kind == "train" and values["data.sft_pt"] not in (None, "None")
     attention = _attention(values.get("actor_rollout_ref.model.override_config.attn_implementation", ""))
     longest = values["data.max_prompt_length"] + values["data.max_response_length"]

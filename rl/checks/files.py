@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
-from rl.configuration.names import CORRECT_NAME, WRONG_NAME
+from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, WRONG_NAME
 
 _HUB_LIMIT_S = 10
 _SPLIT = "run dph split after offline_sampling.sh"
@@ -50,10 +50,10 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
     Raises:
         UserError: a setting that the program needs is not set.
     """
-    if program.endswith("evaluate"):
+    if program == EVALUATE:
         return []
     needed, others = ["train_files"], []
-    if program.endswith("main") and config.actor_rollout_ref.actor.generate_sft:
+    if program == MAIN and config.actor_rollout_ref.actor.generate_sft:
         needed = prompt_settings(config.data)
         if config.data.sft_responses:
             needed.append("sft_responses")
@@ -61,7 +61,7 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
             needed.append("sft_samples")
         elif config.data.sft_refinement_failures == "move":
             needed.append("sft_wrong_files")
-    elif program.endswith("main"):
+    elif program == MAIN:
         rehearsal = ["data.sft_files", "data.sft_pt"] if config.actor_rollout_ref.actor.sft_loss_mode != "none" else []
         probe = [f"trainer.keep_probe.{name}_files" for name in ("solved", "unsolved")]
         others = ["data.val_files", *rehearsal, *(probe if config.trainer.keep_probe.prompts else [])]

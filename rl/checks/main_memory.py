@@ -13,6 +13,7 @@ from typing import Any
 from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight, reject_unmodelled
 from rl.checks.model_shape import ModelShape, model_shape
 from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
+from rl.configuration.names import PRESAMPLE
 
 # Measured with the demo's model of 250,000 parameters, 2.15 in all: the driver, Ray and the scorer; and the two
 # processes of a rank, which train and sample.
@@ -76,7 +77,7 @@ def need_of(program: str, values: Mapping[str, Any]) -> Need:
     shape = model_shape(values["actor_rollout_ref.model.path"])
     parts: Parts = {"programs": PROGRAMS + RANK * values["trainer.n_gpus_per_node"]}
     batch = values[f"{ROLLOUT}.max_num_seqs"] * values["trainer.n_gpus_per_node"]  # of all rollout servers
-    if program.endswith("presample"):
+    if program == PRESAMPLE:
         return Need(shape, _with_gaps(parts | _rollout(values, shape, batch)))
     trains = not values[f"{ACTOR}.generate_sft"]
     rows = values["data.train_batch_size"] * values[f"{ROLLOUT}.n"] if trains else batch

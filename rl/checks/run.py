@@ -12,10 +12,9 @@ from rl.checks.files import check_file, check_model, files_of, needed_files
 from rl.checks.finding import Check, Finding, enforce, ok, skipped
 from rl.common.errors import UserError
 from rl.configuration.compose import CONFIG_OF
+from rl.configuration.names import MAIN
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.settle import check_composed
-
-MAIN, PRESAMPLE, EVALUATE = "verl.dph.main", "verl.dph.presample", "verl.dph.evaluate"
 
 
 @dataclass

@@ -14,12 +14,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, variables
-from rl.configuration.names import no_setting, verl_folder
+from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, no_setting, verl_folder
 from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 
-# Each program's file in CONFIG_DIR, by the program's module.
-CONFIG_OF = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
+# Each program's file in CONFIG_DIR.
+CONFIG_OF = {MAIN: "dph_trainer", PRESAMPLE: "presample", EVALUATE: "evaluate"}
 
 _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
 _UNKNOWN_OPTION = re.compile(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from rl.common.errors import UserError
 
+# The programs that Hydra configures.
+MAIN, PRESAMPLE, EVALUATE = "verl.dph.main", "verl.dph.presample", "verl.dph.evaluate"
 CHECKOUT = Path(__file__).resolve().parents[2]
 # At or below this temperature engines take the likeliest token (vLLM, verl/dph/hf_rollout).
 GREEDY_TEMPERATURE = 1e-5

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, compose, methods, variables
-from rl.configuration.names import READS_VARIABLE, devices, has_gpu
+from rl.configuration.names import MAIN, READS_VARIABLE, devices, has_gpu
 from rl.configuration.nesting import flat
 from rl.configuration.settle import settle
 
@@ -83,7 +83,7 @@ class Run:
         base = next((part.name for part in self.experiment.parts if part in ours), methods.DEFAULT_EXPERIMENT)
         known: dict[str, Any] = {}
         # An experiment serves training too, whose settings another program lacks.
-        for name, method in (("dph_trainer", "grpo"), (compose.CONFIG_OF[self.program], self.method.name)):
+        for name, method in ((compose.CONFIG_OF[MAIN], "grpo"), (compose.CONFIG_OF[self.program], self.method.name)):
             composed = compose.compose(name, [f"experiment={base}", f"method={method}"])
             known |= flat(OmegaConf.to_container(composed))
         variables.check_own_keys(self.experiment, known)

@@ -15,7 +15,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.run_lock import sole_run
 from rl.configuration import methods
-from rl.configuration.names import CORRECT_NAME, WRONG_NAME
+from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME
 from rl.configuration.nesting import flat
 from rl.data.training_run import checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
@@ -331,7 +331,7 @@ class Experiment:
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder, config = self.out / "eval" / name, settings("offline_sampling", self.model.experiment)
         command = _python(
-            *("verl.dph.evaluate", f"device={self.device}", f"trainer.n_gpus_per_node={self.replicas}"),
+            *(EVALUATE, f"device={self.device}", f"trainer.n_gpus_per_node={self.replicas}"),
             f"evaluate.models={_mapping({name: model})}",
             f"evaluate.splits={_mapping(splits)}",
             f"evaluate.output={folder}",

@@ -183,5 +183,5 @@ def test_a_misspelt_setting_of_a_store_writing_run(look):
 def test_the_page_lists_every_check():
     tables = re.findall(r"^\| ([^|]+) \|", (REPOSITORY / "docs" / "howto" / "plan.md").read_text(), re.MULTILINE)
     listed = {name for cell in tables for name in cell.split(", ")}
-    checks = [*CHECKS, *run.CHECKS, *of_verl.CHECKS[run.MAIN], *of_verl.CHECKS[run.PRESAMPLE]]
+    checks = [*CHECKS, *run.CHECKS, *of_verl.CHECKS[of_verl.MAIN], *of_verl.CHECKS[of_verl.PRESAMPLE]]
     assert {check.name for check in checks} <= listed

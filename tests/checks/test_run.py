@@ -303,7 +303,7 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["main", *overrides, f"hydra.run.dir={tmp_path}"])
     with pytest.raises(SystemExit) as ended:
-        run_main(main.main, "dph_trainer")
+        run_main(main.main, main.MAIN)
     GlobalHydra.instance().clear()
     assert ended.value.code == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]

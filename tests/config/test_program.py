@@ -9,6 +9,8 @@ from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from rl.configuration.compose import CONFIG_OF
+from rl.configuration.names import EVALUATE, MAIN
 from rl.configuration.programs import program_help
 from verl.dph.config.program import CONFIG_DIR, run_main
 
@@ -19,14 +21,14 @@ ACTOR = "actor_rollout_ref.actor."
 @pytest.mark.parametrize(
     ("program", "override", "sentence"),
     [
-        ("dph_trainer", f"{ACTOR}sft_loss_mod=js", f"not a setting: did you mean {ACTOR}sft_loss_mode or "),
-        ("dph_trainer", "trainr.nnodes=2", "trainr.nnodes is not a setting: did you mean trainer.nnodes"),
-        ("dph_trainer", "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: its full name is {ACTOR}sft_loss_coeff"),
-        ("dph_trainer", "+actor.sft_loss_coeff=1", f"its full name is {ACTOR}sft_loss_coeff."),
-        ("dph_trainer", "device=cpuu", f"device=cpuu is unknown: use one of {DEVICES}."),
-        ("dph_trainer", "xyzzy=1", "xyzzy is not a setting: --help lists our settings, --help-all verl's too."),
-        ("dph_trainer", "data.sft_pt=a=b", "The command line cannot be read: mismatched input '=' expecting <EOF>."),
-        ("evaluate", "evaluate.modles={}", "evaluate.modles is not a setting: did you mean evaluate.models"),
+        (MAIN, f"{ACTOR}sft_loss_mod=js", f"not a setting: did you mean {ACTOR}sft_loss_mode or "),
+        (MAIN, "trainr.nnodes=2", "trainr.nnodes is not a setting: did you mean trainer.nnodes"),
+        (MAIN, "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: its full name is {ACTOR}sft_loss_coeff"),
+        (MAIN, "+actor.sft_loss_coeff=1", f"its full name is {ACTOR}sft_loss_coeff."),
+        (MAIN, "device=cpuu", f"device=cpuu is unknown: use one of {DEVICES}."),
+        (MAIN, "xyzzy=1", "xyzzy is not a setting: --help lists our settings, --help-all verl's too."),
+        (MAIN, "data.sft_pt=a=b", "The command line cannot be read: mismatched input '=' expecting <EOF>."),
+        (EVALUATE, "evaluate.modles={}", "evaluate.modles is not a setting: did you mean evaluate.models"),
     ],
 )
 def test_an_override_that_names_no_setting(program, override, sentence, monkeypatch, capsys):
@@ -44,7 +46,7 @@ def test_a_setting_that_verl_lacks_can_be_added(monkeypatch):
     started = []
     monkeypatch.setenv("DEVICE", "cpu")
     monkeypatch.setattr(sys, "argv", ["program", "+actor_rollout_ref.rollout.enable_sleep_mode=False"])
-    run_main(started.append, "dph_trainer")
+    run_main(started.append, MAIN)
     GlobalHydra.instance().clear()
     assert started[0].actor_rollout_ref.rollout.enable_sleep_mode is False
 
@@ -54,13 +56,10 @@ def test_collections_leave_out_what_was_imported(monkeypatch):
     monkeypatch.setenv("DEVICE", "cpu")
     monkeypatch.setattr(sys, "argv", ["program"])
     gc.unfreeze()
-    run_main(lambda config: frozen.append(gc.get_freeze_count()), "dph_trainer")
+    run_main(lambda config: frozen.append(gc.get_freeze_count()), MAIN)
     GlobalHydra.instance().clear()
     gc.unfreeze()
     assert frozen[0] > 100_000
-
-
-CONFIGS = ["dph_trainer", "presample", "evaluate"]
 
 
 def keys_of(config: DictConfig) -> dict:
@@ -82,7 +81,7 @@ def upstream() -> dict:
         return keys_of(compose("ppo_trainer"))
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", CONFIG_OF.values())
 def test_help_lists_the_keys_that_differ_from_verl_s(name, upstream):
     with initialize_config_dir(str(CONFIG_DIR), version_base=None):
         ours = keys_of(compose(name))
@@ -97,8 +96,8 @@ def test_help_lists_the_keys_that_differ_from_verl_s(name, upstream):
     assert f"# Machine: {DEVICES}. Without a GPU, the default is cpu." in lines
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_help_and_a_run_write_no_file(name, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("program", CONFIG_OF)
+def test_help_and_a_run_write_no_file(program, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     seen = []
 
@@ -106,12 +105,12 @@ def test_help_and_a_run_write_no_file(name, tmp_path, monkeypatch, capsys):
         seen.append(config.trainer.nnodes)
 
     monkeypatch.setattr(sys, "argv", ["program", "--help", "trainer.nnodes=3"])
-    run_main(job, name)
+    run_main(job, program)
     assert not seen and capsys.readouterr().out.startswith("usage: python -m verl.dph.")
     monkeypatch.setattr(sys, "argv", ["program", "--help-all"])
     with pytest.raises(SystemExit):
-        run_main(job, name)
+        run_main(job, program)
     assert not seen and "ppo_mini_batch_size" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["program", "trainer.nnodes=3"])
-    run_main(job, name)
+    run_main(job, program)
     assert seen == [3] and not list(tmp_path.iterdir())

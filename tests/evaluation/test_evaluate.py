@@ -80,7 +80,7 @@ for run in content["runs"]:
     sys.argv[1:] = evaluate.with_variables(run)
     code = 0
     try:
-        run_main(evaluate.main, "evaluate")
+        run_main(evaluate.main, evaluate.EVALUATE)
     except SystemExit as stop:
         code = stop.code
     sys.stdout.flush()

@@ -24,12 +24,12 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from rl.checks.run import EVALUATE
 from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
+from rl.configuration.names import EVALUATE
 from rl.data.sample_file import HASHES
 from rl.data.training_run import Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
@@ -339,4 +339,4 @@ def with_variables(arguments: list[str]) -> list[str]:
 
 if __name__ == "__main__":
     sys.argv[1:] = with_variables(sys.argv[1:])
-    run_main(main, "evaluate")
+    run_main(main, EVALUATE)

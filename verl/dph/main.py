@@ -13,10 +13,10 @@ import ray
 from omegaconf import DictConfig
 from verl.trainer import main_ppo
 
-from rl.checks.run import MAIN
 from rl.common.console_log import console_log
 from rl.common.run_lock import sole_run
 from rl.common.signals import stoppable_when_armed
+from rl.configuration.names import MAIN
 from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import run_main
@@ -85,4 +85,4 @@ def main(config: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    run_main(main, "dph_trainer")
+    run_main(main, MAIN)

@@ -12,9 +12,9 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rl.checks.files import files_of
-from rl.checks.run import PRESAMPLE
 from rl.common.console_log import console_log
 from rl.common.signals import Stopped, run_stoppable
+from rl.configuration.names import PRESAMPLE
 from rl.data.sample_summary import summarize
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
@@ -67,4 +67,4 @@ def check_settings(config: DictConfig) -> SamplingSettings:
 
 
 if __name__ == "__main__":
-    run_main(main, "presample")
+    run_main(main, PRESAMPLE)

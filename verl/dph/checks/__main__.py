@@ -9,7 +9,6 @@ from functools import partial
 
 from omegaconf import DictConfig
 
-from rl.configuration.compose import CONFIG_OF
 from verl.dph.checks.run import CHECKS, findings
 from verl.dph.config.program import run_main
 
@@ -25,4 +24,4 @@ def print_findings(program: str, config: DictConfig) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] not in ([name] for name in CHECKS):
         sys.exit(f"usage: python -m verl.dph.checks {{{','.join(CHECKS)}}} [KEY=VALUE ...]")
-    run_main(partial(print_findings, checked := sys.argv.pop(1)), CONFIG_OF[checked])
+    run_main(partial(print_findings, checked := sys.argv.pop(1)), checked)

@@ -21,10 +21,9 @@ from rl.checks import run as without_verl
 from rl.checks.disk import check_room
 from rl.checks.files import check_model, files_of
 from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
-from rl.checks.run import EVALUATE, MAIN, PRESAMPLE
 from rl.common import run_lock
 from rl.common.errors import UserError
-from rl.configuration.names import GREEDY_TEMPERATURE
+from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
 from rl.data.rows import Row, read_rows
 from rl.data.training_run import VERDICT, step_of
 from verl.dph.checks import data, model, rules, scorer, store

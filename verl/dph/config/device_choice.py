@@ -5,15 +5,13 @@ When verl is imported, it chooses its platform by VERL_PLATFORM, and the configu
 """
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 
 from verl.utils.device import is_cuda_available, is_npu_available
 
 from rl.common.errors import UserError
-
-_PROGRAM = re.compile(r"verl\.dph\.(main|presample|evaluate)")
+from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE
 
 
 def has_accelerator() -> bool:
@@ -35,7 +33,7 @@ def set_platform(command: Sequence[str]) -> None:
     Args:
         command: sys.orig_argv; other processes, such as Ray's, inherit the variable.
     """
-    if any(map(_PROGRAM.fullmatch, command)) and chosen_device(command).startswith("cpu"):
+    if {MAIN, PRESAMPLE, EVALUATE} & {*command} and chosen_device(command).startswith("cpu"):
         os.environ.setdefault("VERL_PLATFORM", "cpu")
 
 

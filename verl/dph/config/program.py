@@ -11,25 +11,25 @@ from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
 from rl.configuration import CONFIG_DIR
-from rl.configuration.compose import check_additions, override_errors_explained
+from rl.configuration.compose import CONFIG_OF, check_additions, override_errors_explained
 from rl.configuration.programs import program_help
 from rl.configuration.settle import settle
 from verl.dph.config.device_choice import add_device, check_device
 
 
-def run_main(job: Callable, config_name: str) -> None:
-    """Run `job(config)` as a Hydra program with `verl/dph/config/<config_name>.yaml` and sys.argv's overrides.
+def run_main(job: Callable, program: str) -> None:
+    """Run `job(config)` as a Hydra program with the program's file of CONFIG_DIR and sys.argv's overrides.
 
     --help lists the keys of that file; --help-all lists verl's too, like Hydra's own --help. Without an argument
     `device` the program runs on the CPU if this machine has no GPU.
 
     Args:
-        job: takes the composed omegaconf.DictConfig; its module names the program.
-        config_name: a file of verl/dph/config, without `.yaml`.
+        job: takes the composed omegaconf.DictConfig.
+        program: the module, such as "verl.dph.main".
     """
+    config_name = CONFIG_OF[program]
     if {"-h", "--help"} & set(sys.argv[1:]):
-        program = "main" if config_name == "dph_trainer" else config_name
-        sys.stdout.write(program_help(f"python -m verl.dph.{program}", config_name))
+        sys.stdout.write(program_help(f"python -m {program}", config_name))
         return
     arguments = ["--help" if argument == "--help-all" else argument for argument in sys.argv[1:]]
     sys.argv[1:] = add_device(arguments)

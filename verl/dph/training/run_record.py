@@ -18,6 +18,7 @@ from rl.common import atomic_write
 from rl.common.duration import duration
 from rl.common.fingerprint import file_sha256
 from rl.common.shortest_names import shortest_names
+from rl.configuration.names import EVALUATE
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from verl.dph.sampling.job import chat_template
@@ -208,7 +209,7 @@ class RunRecord:
         files = ",".join(f"{name}:{path}" for name, path in zip(names, own, strict=True))
         run = config.trainer.experiment_name
         run = f"run_{run}" if run in (BASE, BASE_AGAIN) else run
-        words = ["python", "-m", "verl.dph.evaluate"] + ["device=cpu"] * on_cpu
+        words = ["python", "-m", EVALUATE] + ["device=cpu"] * on_cpu
         words += [
             f"evaluate.models={{{BASE}:{model},{run}:{checkpoint}}}",
             f"evaluate.splits={{{files}}}",
