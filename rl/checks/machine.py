@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rl.checks.finding import Unknown
 from rl.common.errors import last_line
-from rl.configuration.names import has_gpu
+from rl.configuration.names import has_gpu, is_cpu
 
 if TYPE_CHECKING:
     from rl.configuration.run import Run
@@ -57,9 +57,9 @@ class Machine:
         """The device is the run's, else chosen as the launcher chooses it (rl/configuration/run.py)."""
         if run is not None:
             device, python = run.device, run.launch.python
-            return cls("cpu" if device.startswith("cpu") else device, f"device={device}", python, run)
+            return cls("cpu" if is_cpu(device) else device, f"device={device}", python, run)
         if device := os.environ.get("DEVICE", ""):
-            return cls("cpu" if device.startswith("cpu") else device, f"DEVICE={device}")
+            return cls("cpu" if is_cpu(device) else device, f"DEVICE={device}")
         if has_gpu():
             return cls("cuda", "there is an NVIDIA GPU")
         return cls("cpu", "no NVIDIA GPU: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it")

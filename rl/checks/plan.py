@@ -16,6 +16,7 @@ from rl.checks.model_shape import ModelShape, model_shape
 from rl.common.duration import duration
 from rl.common.errors import UserError
 from rl.configuration.methods import add_experiment
+from rl.configuration.names import is_cpu
 
 if TYPE_CHECKING:
     from rl.configuration.run import Run
@@ -87,7 +88,7 @@ def plan_at_start(run: "Run") -> list[str]:
     Returns:
         Overrides for the settings that the plan has chosen; none on a CPU, or if no plan can be made.
     """
-    on_cpu = run.device.startswith("cpu")
+    on_cpu = is_cpu(run.device)
     try:
         if on_cpu:
             _warn_of_main_memory(need_of(run.program, run.values))
@@ -144,7 +145,7 @@ def main(arguments: Sequence[str]) -> int:
     if not run.named_device:
         run = run.with_overrides(["device=cuda"])  # a plan needs no GPU here
     run_checks.check(run.composed, run.program, without=run_checks.OF_FILES)
-    if run.device.startswith("cpu"):
+    if is_cpu(run.device):
         return _plan_on_a_cpu(need_of(run.program, run.values), options.json)
     plan = plan_of(run, options.gpu)
     sys.stdout.write(json.dumps(as_json(plan), indent=2) + "\n" if options.json else report(plan))

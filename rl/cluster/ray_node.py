@@ -16,6 +16,7 @@ from rl.cluster import node_agent
 from rl.cluster.programs import last_line_of, pause, say, start
 from rl.cluster.settings import HEAD_RANK, Deadline, Settings
 from rl.common.errors import UserError
+from rl.configuration.names import is_cpu
 
 # Without GPUs, Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
 _CPUS_WITHOUT_GPU = 16
@@ -66,7 +67,7 @@ class RayNode:
         if settings.rank >= settings.training_nodes:
             # No part of training runs here, so the node may be lost.
             resources += ["--num-cpus=0", "--num-gpus=0"]
-        elif settings.device.startswith("cpu"):
+        elif is_cpu(settings.device):
             resources = [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *resources]
         return [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),

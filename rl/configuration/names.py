@@ -74,6 +74,17 @@ def has_bf16() -> bool:
     return bool(flags and {"avx512_bf16", "amx_bf16"} & {*flags[1].split()})
 
 
+def named_device(words: Iterable[str]) -> str:
+    """The device that the last override `device=` among a command's words names, else DEVICE; "" if neither does."""
+    named = [word.removeprefix("device=") for word in words if word.startswith("device=")]
+    return named[-1] if named else os.environ.get("DEVICE", "")
+
+
+def is_cpu(device: str) -> bool:
+    """Whether a file of verl/dph/config/device is for the CPU."""
+    return device.startswith("cpu")
+
+
 def devices(device: str, files: Path = _DEVICE_FILES) -> int:
     """How many processes train on this machine.
 
@@ -85,7 +96,7 @@ def devices(device: str, files: Path = _DEVICE_FILES) -> int:
         One per visible GPU, or one on the CPU; one on WSL 2, which has no file for each GPU; 8 if DEVICE=cuda asks for
         GPUs that this machine does not have.
     """
-    if device.startswith("cpu"):
+    if is_cpu(device):
         return 1
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         return len(visible.split(","))

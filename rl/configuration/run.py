@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, compose, methods, variables
-from rl.configuration.names import MAIN, READS_VARIABLE, devices, has_gpu
+from rl.configuration.names import MAIN, READS_VARIABLE, devices, has_gpu, is_cpu, named_device
 from rl.configuration.nesting import flat
 from rl.configuration.settle import settle
 
@@ -131,9 +131,7 @@ class Run:
 
     @property
     def named_device(self) -> str:
-        """The device that an override or DEVICE names; "" if neither does."""
-        named = [word.removeprefix("device=") for word in self.given if word.startswith("device=")]
-        return named[-1] if named else os.environ.get("DEVICE", "")
+        return named_device(self.given)
 
     @property
     def found_no_gpu(self) -> bool:
@@ -174,7 +172,7 @@ class Run:
     def environment(self) -> dict[str, str]:
         """Variables that the launcher sets for the program."""
         found = {"DPH_SCORER": os.environ["DPH_SCORER"]} if os.environ.get("DPH_SCORER") else {}
-        if self.device.startswith("cpu"):
+        if is_cpu(self.device):
             # Two busy processes are faster with one thread each than with two.
             found |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         return found

@@ -15,7 +15,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.run_lock import sole_run
 from rl.configuration import methods
-from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME
+from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, is_cpu
 from rl.configuration.nesting import flat
 from rl.data.training_run import checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
@@ -71,7 +71,7 @@ def check_device(device: str) -> None:
     Raises:
         UserError: saying what to do.
     """
-    if device.startswith("cpu"):
+    if is_cpu(device):
         return
     import torch
 
@@ -138,7 +138,7 @@ class Experiment:
         self.model, self.model_path, self.base_seed = model, model_path, base_seed
         self.out, self.steps, self.seed = out, steps, seed
         self.in_domain = in_domain or model.in_domain
-        self.on_cpu = self.device.startswith("cpu")
+        self.on_cpu = is_cpu(self.device)
         # Two programs keep two cores busy, but only one can use a GPU.
         self.at_once = (at_once or model.at_once) if self.on_cpu else 1
         # Processes that sample, and threads of an update.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from verl.utils.device import is_cuda_available, is_npu_available
 
 from rl.common.errors import UserError
-from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE
+from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, is_cpu, named_device
 
 
 def has_accelerator() -> bool:
@@ -21,9 +21,8 @@ def has_accelerator() -> bool:
 
 def chosen_device(arguments: Sequence[str]) -> str:
     """The file of verl/dph/config/device for a program with these arguments."""
-    named = [word.removeprefix("device=") for word in arguments if word.startswith("device=")]
-    if named or os.environ.get("DEVICE"):
-        return named[-1] if named else os.environ["DEVICE"]
+    if named := named_device(arguments):
+        return named
     return "cuda" if has_accelerator() and os.environ.get("VERL_PLATFORM") != "cpu" else "cpu"
 
 
@@ -33,7 +32,7 @@ def set_platform(command: Sequence[str]) -> None:
     Args:
         command: sys.orig_argv; other processes, such as Ray's, inherit the variable.
     """
-    if {MAIN, PRESAMPLE, EVALUATE} & {*command} and chosen_device(command).startswith("cpu"):
+    if {MAIN, PRESAMPLE, EVALUATE} & {*command} and is_cpu(chosen_device(command)):
         os.environ.setdefault("VERL_PLATFORM", "cpu")
 
 
