@@ -14,7 +14,7 @@ from typing import Any
 from rl.checks.gpus import GpuType
 from rl.checks.model_shape import ModelShape
 from rl.common.errors import UserError
-from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
+from rl.configuration import ACTOR, micro_batch_tokens
 from rl.configuration.names import PRESAMPLE
 
 GB = 1e9
@@ -154,7 +154,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
     rehearses = kind == "train" and values["data.sft_pt"] not in (None, "None")
     attention = _attention(values.get("actor_rollout_ref.model.override_config.attn_implementation", ""))
     longest = values["data.max_prompt_length"] + values["data.max_response_length"]
-    open_tokens = longest if attention == SDPA else max(MICRO_BATCH_TOKENS, longest)
+    open_tokens = micro_batch_tokens(longest, attention == SDPA)
     nodes, per_node = values["trainer.nnodes"], values["trainer.n_gpus_per_node"]
     shard = values[f"{ACTOR}.fsdp_config.fsdp_size"]
     return Workload(
@@ -170,7 +170,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
         pef_rows=values["data.sft_batch_size"] if rehearses else 0,
         reference=values[f"{ACTOR}.use_kl_loss"],
         strategy=values[f"{ACTOR}.strategy"],
-        number=4 if values[f"{ACTOR}.fsdp_config.model_dtype"] in ("fp32", "float32") else 2,
+        number=number_bytes(values[f"{ACTOR}.fsdp_config.model_dtype"]),
         bucket=values[f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"] << 20,
         attention=attention,
         ulysses=values[f"{ACTOR}.ulysses_sequence_parallel_size"],
@@ -181,6 +181,11 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
             max_tokens=values[f"{ACTOR}.ppo_max_token_len_per_gpu"] or open_tokens,
         ),
     )
+
+
+def number_bytes(dtype: str | None) -> int:
+    """Bytes of a number, by verl's or torch's name of the type; None is bfloat16."""
+    return 4 if dtype in ("fp32", "float32") else 2
 
 
 def _attention(implementation: str) -> str:

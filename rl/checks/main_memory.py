@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight, reject_unmodelled
+from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight, number_bytes, reject_unmodelled
 from rl.checks.model_shape import ModelShape, model_shape
-from rl.configuration import ACTOR, MICRO_BATCH_TOKENS
+from rl.configuration import ACTOR, micro_batch_tokens
 from rl.configuration.names import PRESAMPLE
 
 # Measured with the demo's model of 250,000 parameters, 2.15 in all: the driver, Ray and the scorer; and the two
@@ -81,9 +81,9 @@ def need_of(program: str, values: Mapping[str, Any]) -> Need:
         return Need(shape, _with_gaps(parts | _rollout(values, shape, batch)))
     trains = not values[f"{ACTOR}.generate_sft"]
     rows = values["data.train_batch_size"] * values[f"{ROLLOUT}.n"] if trains else batch
-    sent = _number(values[f"{ROLLOUT}.dtype"]) * shape.parameters
+    sent = number_bytes(values[f"{ROLLOUT}.dtype"]) * shape.parameters
     # A bucket has at least one tensor, and the embedding is the largest.
-    embedding = _number(values[f"{ROLLOUT}.dtype"]) * shape.embedding_parameters
+    embedding = number_bytes(values[f"{ROLLOUT}.dtype"]) * shape.embedding_parameters
     bucket = max(values[f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"] << 20, embedding)
     transfer: Parts = {"weights in transfer": sent + COPIES * min(sent, bucket)}
     parts |= _state(values, shape, trains) | _pass(values, shape, trains)
@@ -92,11 +92,6 @@ def need_of(program: str, values: Mapping[str, Any]) -> Need:
 
 def _with_gaps(parts: Parts) -> Parts:
     return parts | {"gaps of the heap": GAPS * sum(parts.values())}
-
-
-def _number(dtype: str | None) -> int:
-    """Bytes of a number, by verl's or torch's name of the type; None is bfloat16."""
-    return 4 if dtype in ("fp32", "float32") else 2
 
 
 def _state(values: Mapping[str, Any], shape: ModelShape, trains: bool) -> Parts:
@@ -111,11 +106,10 @@ def _state(values: Mapping[str, Any], shape: ModelShape, trains: bool) -> Parts:
 def _pass(values: Mapping[str, Any], shape: ModelShape, trains: bool) -> Parts:
     """What all layers keep for a backward pass (`layer_bytes`), and the logits, b T V: as the model gives them, without
     padding, and in an update the gradient of the former. Each rank has its own T tokens. And what FSDP gathers."""
-    number = _number(values.get(f"{ACTOR}.fsdp_config.mixed_precision.param_dtype"))
+    number = number_bytes(values.get(f"{ACTOR}.fsdp_config.mixed_precision.param_dtype"))
     longest = values["data.max_prompt_length"] + values["data.max_response_length"]
-    tokens = values["trainer.n_gpus_per_node"] * (
-        values[f"{ACTOR}.ppo_max_token_len_per_gpu"] or max(MICRO_BATCH_TOKENS, longest)
-    )
+    of_rank = values[f"{ACTOR}.ppo_max_token_len_per_gpu"] or micro_batch_tokens(longest, dense_mask=False)
+    tokens = values["trainer.n_gpus_per_node"] * of_rank
     eager = values.get("actor_rollout_ref.model.override_config.attn_implementation") == "eager"
     kept = layer_bytes(shape, number, longest if eager else 0) * shape.layers
     activations = {"activations": tokens * kept} if trains else {}
@@ -138,7 +132,7 @@ def layer_bytes(shape: ModelShape, number: int, eager_row: int) -> int:
 def _rollout(values: Mapping[str, Any], shape: ModelShape, rows: int) -> Parts:
     """The rollout's weights, c N on each rank; and for the rows that are sampled together keys and values, 2 c k L per
     token, and what the choice of a token takes, V numbers per row."""
-    ranks, number = values["trainer.n_gpus_per_node"], _number(values[f"{ROLLOUT}.dtype"])
+    ranks, number = values["trainer.n_gpus_per_node"], number_bytes(values[f"{ROLLOUT}.dtype"])
     together = min(rows, values[f"{ROLLOUT}.max_num_seqs"] * ranks)
     longest = values["data.max_prompt_length"] + values["data.max_response_length"]
     restricted = values[f"{ROLLOUT}.top_p"] < 1 or values[f"{ROLLOUT}.top_k"] > 0

@@ -9,8 +9,12 @@ these tables. Nothing here imports verl or torch.
 from pathlib import Path
 
 ACTOR = "actor_rollout_ref.actor"
-# Tokens of a micro-batch if actor.ppo_max_token_len_per_gpu is null and the longest row is shorter: verl's default.
-MICRO_BATCH_TOKENS = 16384
 
 # rl and verl.dph are installed side by side, in a checkout and in site-packages.
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "verl" / "dph" / "config"
+
+
+def micro_batch_tokens(longest_row: int, dense_mask: bool) -> int:
+    """Tokens of a micro-batch if actor.ppo_max_token_len_per_gpu is null: verl's default, or the longest row's if that
+    is more; with a dense mask, whose time per token grows with the micro-batch, the longest row's."""
+    return longest_row if dense_mask else max(16384, longest_row)

@@ -36,8 +36,6 @@ from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
 
-# What to do instead of waiting for a run in the same folder.
-OTHER_NAME = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
 OTHER_STORE = "name another file in data.sft_pt (SFT_PT in the scripts)"
 FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
 
@@ -65,7 +63,7 @@ class Subject(without_verl.Subject):
     @property
     def instead(self) -> str:
         """What to do while another run is in the folder."""
-        return OTHER_STORE if self.writes_store else OTHER_NAME
+        return OTHER_STORE if self.writes_store else f"give {resume.OTHER_NAME}"
 
     @cached_property
     def resumed(self) -> Path | None:

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
-from rl.configuration import MICRO_BATCH_TOKENS
+from rl.configuration import micro_batch_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def _set_micro_batch(config: DictConfig) -> None:
     actor = config.actor_rollout_ref.actor
     if actor.ppo_max_token_len_per_gpu is None:
         longest = config.data.max_prompt_length + config.data.max_response_length
-        actor.ppo_max_token_len_per_gpu = longest if has_dense_mask(config) else max(MICRO_BATCH_TOKENS, longest)
+        actor.ppo_max_token_len_per_gpu = micro_batch_tokens(longest, has_dense_mask(config))
 
 
 def has_dense_mask(config: DictConfig) -> bool:

@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 # verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
 CHOOSE_IN_MICRO_BATCHES = ("kl_cov", "clip_cov")
 
+# What to give instead of taking another run's folder.
+OTHER_NAME = "this run another name (NAME in the scripts, trainer.default_local_dir)"
+
 _SHOWN = 8  # changes in one message
 
 # The parts of a checkpoint that a run goes on with, and their files (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
@@ -154,8 +157,7 @@ def check_unused(folder: Path, resumed: Path | None = None) -> None:
         starts = f"go on from {resumed}" if resumed else "start anew"
         raise UserError(
             f"This run would {starts} in {folder}, which has {found[-1]} of another run: delete or move the folder, or "
-            "give this run another name (NAME in the scripts, trainer.default_local_dir)."
-            + (f" To go on from {found[-1]}, set trainer.resume_mode=auto." if resumed else "")
+            f"give {OTHER_NAME}." + (f" To go on from {found[-1]}, set trainer.resume_mode=auto." if resumed else "")
         )
 
 
@@ -173,8 +175,7 @@ def check_no_later(folder: Path) -> None:
     if newest is not None and newest.is_dir() and (step_of(newest) or 0) > step:
         raise UserError(
             f"This run would go on from trainer.resume_from_path={folder}, and {folder.with_name(NEWEST)} names "
-            f"{newest.name}: write {step} into it and delete or move the later checkpoints, or give this run another "
-            "name (NAME in the scripts, trainer.default_local_dir)."
+            f"{newest.name}: write {step} into it and delete or move the later checkpoints, or give {OTHER_NAME}."
         )
 
 
@@ -193,9 +194,8 @@ def reject(config: DictConfig, folder: Path, changes: list[str]) -> None:
         logger.warning("%s continues with changes: %s", folder, listed)
         return
     raise UserError(
-        f"{folder} was trained with other settings, and this run would continue it: {listed}. Give this run another "
-        "name (NAME in the scripts, trainer.default_local_dir), go back to those settings, or continue with these by "
-        "trainer.resume_with_changes=True."
+        f"{folder} was trained with other settings, and this run would continue it: {listed}. Give {OTHER_NAME}, go "
+        "back to those settings, or continue with these by trainer.resume_with_changes=True."
     )
 
 
