@@ -22,6 +22,7 @@ from rl.common.cli import user_errors_exit
 from rl.common.signals import exit_on_sigterm
 from rl.configuration.methods import methods
 from rl.configuration.run import run_of
+from rl.data.training_run import LOGS
 from rl.demo.experiment import DEVICES, ignore_variables
 from rl.demo.methods import METHODS, method_names
 from rl.demo.models import SMOLLM2
@@ -123,7 +124,7 @@ def planned(demo: Demo) -> dict[str, Any] | None:
 
 
 def report_of(demo: Demo) -> dict[str, Any]:
-    folders = {name: demo.out / "runs" / name / "metrics" for name in demo.methods}
+    folders = {name: demo.out / "runs" / name / LOGS for name in demo.methods}
     logs = {name: read_training_log(folder) for name, folder in folders.items() if any(folder.glob("*.jsonl"))}
     return {
         "device": demo.device,

@@ -17,7 +17,7 @@ from rl.common.run_lock import sole_run
 from rl.configuration import methods
 from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, is_cpu
 from rl.configuration.nesting import flat
-from rl.data.training_run import checkpoint_folder
+from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
 from rl.demo.stages import Pipeline, Stage
@@ -379,7 +379,7 @@ class Experiment:
         Args:
             samples: the name of its evaluation, by default the run's.
         """
-        return method.description() | {"splits": _sample_files(samples or run), "training_log": f"runs/{run}/metrics"}
+        return method.description() | {"splits": _sample_files(samples or run), "training_log": f"runs/{run}/{LOGS}"}
 
     def stated_settings(self) -> dict[str, Any]:
         """The settings that the experiment's file and the demo's own state, by name."""
@@ -424,7 +424,7 @@ def _samples(files: Iterable[Path], total: int) -> tuple[int, str]:
 def _steps(run: Path, total: int) -> tuple[int, str]:
     """The last step that a run has logged, with its reward; a resumed run logs into another file."""
     step, reward = 0, ""
-    for part in sorted((run / "metrics").glob("*.jsonl"), reverse=True):
+    for part in sorted((run / LOGS).glob("*.jsonl"), reverse=True):
         with open(part, "rb") as file:
             file.seek(max(0, os.path.getsize(part) - 65_536))
             rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]

@@ -32,6 +32,7 @@ from rl.demo.experiment import (
 from rl.demo.methods import EXPERT, METHODS, method_names
 from rl.demo.models import MODELS, TINY, DemoModel
 from rl.demo.stages import Stage
+from rl.evaluation.report.write import PAGE, REPORT, write_report
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -95,7 +96,7 @@ class Demo(Experiment):
         return failed_promises(report) if self.model.has_checks else []
 
     def _report(self) -> dict:
-        from rl.evaluation.report.write import write_report
+        from rl.evaluation.compared_runs import SPEC
 
         config = settings("js_kl", self.model.experiment)
         chosen = [METHODS[name] for name in self.methods]
@@ -111,7 +112,7 @@ class Demo(Experiment):
             | etas,
             seconds={name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
         )
-        spec.write(self.out / "spec.json")
+        spec.write(self.out / SPEC)
         return write_report(spec, self.out)
 
     def _summary(self, config: "DictConfig") -> str:
@@ -184,14 +185,14 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     from rl.evaluation.table import as_text
     from rl.evaluation.tables import comparisons_table
 
-    report = json.loads((demo.out / "report.json").read_text())
+    report = json.loads((demo.out / REPORT).read_text())
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     following = next_commands(demo, os.path.relpath(Path(sys.executable).with_name("dph")))
     sys.stdout.write(f"\n{results_tables(report)}\n{as_text(comparisons_table(report))}\n")
     if demo.model.has_checks and not failures:
         sys.stdout.write(f"Checks passed: {'; '.join(held_promises(report))}.\n")
     sys.stdout.write(f"{seconds / 60:.1f} minutes{memory}.\n")
-    sys.stdout.write(f"Report: {os.path.relpath(demo.out / 'report.html')}\nNext:\n")
+    sys.stdout.write(f"Report: {os.path.relpath(demo.out / PAGE)}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
 
 

@@ -13,6 +13,7 @@ from rl.common.errors import UserError
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.nesting import flat
 from rl.data.training_run import VERDICT, newest_checkpoint, newest_manifest, step_of
+from rl.evaluation.report.write import PAGE, REPORT, write_report
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
@@ -56,8 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UserError("Name the runs to compare, or else the runs of each method with --seeds METHOD=RUN,RUN.")
     if options.baselines and not options.seeds:
         raise UserError("--baselines is for --seeds; leave it out: a report compares every two runs.")
-    from rl.evaluation.compared_runs import EVALUATION, comparison_spec, names_of
-    from rl.evaluation.report.write import write_report
+    from rl.evaluation.compared_runs import EVALUATION, SPEC, comparison_spec, names_of
 
     methods = runs_of_methods(options.seeds) if options.seeds else {}
     named = {} if options.seeds else names_of(options.runs)
@@ -69,9 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     spec = comparison_spec(named)
     write_report(spec, options.out)
-    spec.write(options.out / "spec.json")
+    spec.write(options.out / SPEC)
     pictures = [path for kind in ("*.svg", "*.png") for path in sorted(options.out.glob(kind))]
-    written = [options.out / "report.json", options.out / "report.html", *pictures]
+    written = [options.out / REPORT, options.out / PAGE, *pictures]
     sys.stdout.writelines(f"{path}\n" for path in written)
     return 0
 
@@ -106,7 +106,7 @@ def _compare_seeds(methods: dict[str, list[Path]], baselines: str | None, out: P
         raise UserError(f"--baselines {baselines}: {unknown[0]} is not one of {', '.join(methods)}.")
     specs, names = _specs(methods)
     table = write_seeds(out, "seeds", specs, [names[name] for name in against])
-    reports = [out / f"seed_{seed}" / "report.html" for seed in specs]
+    reports = [out / f"seed_{seed}" / PAGE for seed in specs]
     written = [table, out / "seeds.json", *sorted(out.glob("pareto*.svg")), *reports]
     sys.stdout.write(f"{table.read_text(encoding='utf-8')}\n" + "".join(f"{path}\n" for path in written))
 

@@ -72,7 +72,7 @@ def frame(run: RunFolder) -> str:
 def state(run: RunFolder) -> str:
     """One line: the step, and the time of a step and of what is left, or that the run has ended."""
     if run.step is None:
-        return f"{run.folder} has not logged a step yet: its set-up takes minutes, and log.txt there has its output."
+        return f"{run.folder} has not logged a step yet: its set-up takes minutes, and {CONSOLE} there has its output."
     step = f"step {run.step}" + ("" if run.total_steps is None else f" of {run.total_steps}")
     if run.has_ended:
         return f"{run.folder} has ended: {step}."

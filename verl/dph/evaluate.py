@@ -31,8 +31,9 @@ from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.configuration.names import EVALUATE
 from rl.data.sample_file import HASHES
-from rl.data.training_run import Run, earlier_checkpoints
+from rl.data.training_run import CONSOLE, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
+from rl.evaluation.compared_runs import SPEC
 from rl.evaluation.outputs import (
     GREEDY,
     SAMPLED,
@@ -42,7 +43,7 @@ from rl.evaluation.outputs import (
     stored_base,
 )
 from rl.evaluation.paper.tables import write_tables
-from rl.evaluation.report.write import write_report
+from rl.evaluation.report.write import PAGE, REPORT, write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
 from rl.evaluation.splits import Split, splits_of, without_effect
 from verl.dph.checks.run import check
@@ -210,7 +211,7 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     earlier = _earlier(config, runs)
     for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
         check_model(str(path))
-    with console_log(Path(config.evaluate.output).expanduser() / "log.txt"):
+    with console_log(Path(config.evaluate.output).expanduser() / CONSOLE):
         models = {}
         for name, model in config.evaluate.models.items():
             models[name] = model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
@@ -234,9 +235,9 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     if BASE in drawn and config.evaluate.report:
         folder = Path(config.evaluate.output).expanduser()
         spec = evaluation_spec(config, splits, drawn, checkpoints, runs)
-        spec.write(folder / "spec.json")
+        spec.write(folder / SPEC)
         tables = write_tables([write_report(spec, folder)], folder, config.evaluate.paper)
-        written = [folder / "report.html", folder / "report.json", *tables]
+        written = [folder / PAGE, folder / REPORT, *tables]
         sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
     elif config.evaluate.report:
         sys.stdout.write(f"No report: it compares with a model named {BASE}, or with evaluate.base.\n")

@@ -17,6 +17,7 @@ from rl.common.console_log import console_log
 from rl.common.run_lock import sole_run
 from rl.common.signals import stoppable_when_armed
 from rl.configuration.names import MAIN
+from rl.data.training_run import CONSOLE
 from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import run_main
@@ -68,7 +69,7 @@ class Arming:
 
 def _start(config: DictConfig, folder: Path) -> None:
     join_running(config)
-    with stoppable_when_armed() as arm, console_log(folder / "log.txt"):
+    with stoppable_when_armed() as arm, console_log(folder / CONSOLE):
         logging.getLogger(__package__).info("Starting Ray and loading the model (about 30 s for a small one) ...")
         on_cpu = config.trainer.device == "cpu"
         task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)

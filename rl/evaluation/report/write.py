@@ -14,6 +14,8 @@ from rl.common.errors import UserError
 if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
+REPORT, PAGE = "report.json", "report.html"
+
 
 def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     """Measure all methods, write out/report.{json,html}, out/answers.svg, out/preview.png and, for two methods or more,
@@ -68,9 +70,9 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     looks = method_looks(spec.short_names)
     picture = f"{address.removesuffix('/')}/{FILE}" if address else ""
     files = {
-        "report.html": render_page(comparison, judged, tests, report, logs, picture),
+        PAGE: render_page(comparison, judged, tests, report, logs, picture),
         "answers.svg": answer_figure(comparison),
-        "report.json": json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
+        REPORT: json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
     }
     write_with_pictures(out, files | pareto_files(trade_offs(comparison), leading_methods(spec), looks))
     atomic_write.write_bytes(out / FILE, preview_image(comparison, Headline(comparison, tests, looks).title()))
@@ -88,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
         spec = read_spec(options.spec)
         sys.stderr.write(f"Comparing {', '.join(spec.methods)}.\n")
         write_report(spec, options.out, options.address)
-    sys.stdout.write(f"{options.out / 'report.json'}\n{options.out / 'report.html'}\n")
+    sys.stdout.write(f"{options.out / REPORT}\n{options.out / PAGE}\n")
     return 0
 
 
