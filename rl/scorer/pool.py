@@ -105,7 +105,7 @@ class WorkerPool:
     by_clock: the clock decides which jobs are slow, because another server works on them; else processor time does.
     """
 
-    def __init__(self, size: int, slow: int, settings: dict, by_clock: bool = False):
+    def __init__(self, size: int, slow: int, settings: dict, by_clock: bool):
         self._ordinary, self._slow = self._lanes = _Lane(False, size), _Lane(True, slow)
         self._settings = settings
         self._by_clock = by_clock

@@ -43,7 +43,7 @@ FORK = 0
 _LENGTHS = struct.Struct(">II")
 
 
-def frame_of(header: dict, body: bytes = b"") -> bytes:
+def frame_of(header: dict, body: bytes) -> bytes:
     """One frame."""
     text = json.dumps(header).encode()
     return _LENGTHS.pack(len(text), len(body)) + text + body

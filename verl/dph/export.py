@@ -52,7 +52,7 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     return checkpoint
 
 
-def export(checkpoint: Path, out: Path, *, dtype: str | None = None, trust_remote_code: bool = False) -> None:
+def export(checkpoint: Path, out: Path, *, dtype: str | None, trust_remote_code: bool) -> None:
     """Write weights, configuration, tokenizer and the run's manifest, all or nothing.
 
     Args:

@@ -96,7 +96,7 @@ def sql_prompt(
 
 
 def fit_sql_prompt(
-    schema: Schema, question: str, evidence: str, fits: Callable[[str], bool], engine: str = "SQLite"
+    schema: Schema, question: str, evidence: str, fits: Callable[[str], bool], engine: str
 ) -> tuple[str, int] | None:
     """Return (the message, the number of its tables without values), with the values of as many tables as fit.
 

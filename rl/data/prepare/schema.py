@@ -50,8 +50,9 @@ class SchemaError(Exception):
 class Layout:
     """How statements are written.
 
-    quote: the quote around names that need one. omnisql: whether to write as in OmniSQL's training data, with example
-    values as Python lists and with named foreign keys.
+    quote: the quote around names that need one; not " for SQLite, which reads a misspelled name in it as a text.
+    omnisql: whether to write as in OmniSQL's training data, with example values as Python lists and with named foreign
+    keys.
     """
 
     quote: str = "`"
@@ -207,11 +208,8 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
     return replace(schema, tables=tuple(tables.values()))
 
 
-def quote_name(name: str, quote: str = "`") -> str:
-    """Quote a table's or column's name for SQL, if it needs quotes.
-
-    The default is backticks, because SQLite reads a misspelled name in double quotes as a text.
-    """
+def quote_name(name: str, quote: str) -> str:
+    """Quote a table's or column's name for SQL, if it needs quotes."""
     if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
     return quote + name.replace(quote, 2 * quote) + quote

@@ -44,7 +44,7 @@ def with_tie_breaks(sql: str, columns: int, descending: bool, engine: str = "sql
     return sql if inserted else None
 
 
-def with_distinct_toggled(sql: str, engine: str = "sqlite") -> str | None:
+def with_distinct_toggled(sql: str, engine: str) -> str | None:
     """The query with DISTINCT after its first SELECT, or without it if it has one; None without a SELECT."""
     depth = 0
     words = _words(sql, engine)

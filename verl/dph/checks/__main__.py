@@ -12,11 +12,11 @@ from omegaconf import DictConfig
 from verl.dph.checks.run import CHECKS, findings
 from verl.dph.config.program import run_main
 
-SCORER_WAIT_S = 5.0
+SHORT_WAIT_S = 5.0  # for the scorer; a run waits longer
 
 
 def print_findings(program: str, config: DictConfig) -> None:
-    for name, finding in findings(config, program, SCORER_WAIT_S):
+    for name, finding in findings(config, program, SHORT_WAIT_S):
         sys.stdout.write(json.dumps(finding.as_json(name)) + "\n")
         sys.stdout.flush()
 
