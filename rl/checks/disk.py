@@ -20,16 +20,18 @@ _FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exc
 _ADVICE = "make room, set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk"
 
 
-def check_room(config: DictConfig, resumes: bool) -> Finding:
+def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     """Reject a training run whose checkpoints do not fit on the disk of its folder.
 
     Args:
+        has_critic: the run trains a critic, whose checkpoints are about as large as the actor's.
         resumes: the run continues from a checkpoint, so that older ones are on the disk already.
 
     Raises:
         UserError: the folder cannot be written, or has too little room.
     """
     trainer, actor = config.trainer, config.actor_rollout_ref.actor
+    contents = [*actor.checkpoint.save_contents, *(config.critic.checkpoint.save_contents if has_critic else ())]
     if trainer.save_freq <= 0:
         return skipped("this run writes no checkpoints")
     folder = Path(trainer.default_local_dir)
@@ -41,7 +43,7 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
     except UserError as error:
         return skipped(f"the size of a checkpoint is not known: {error}")
     # Of all nodes: they share the folder (docs/howto/cluster.md).
-    size = sum(CONTENT_BYTES.get(part, 0) for part in actor.checkpoint.save_contents) * count
+    size = sum(CONTENT_BYTES.get(part, 0) for part in contents) * count
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"

@@ -59,6 +59,9 @@ class Workload:
         shard_gpus: GPUs that share the parameters, R.
         prompts, samples, pef_rows: prompts of a step, samples of each, D_pef rows of a step.
         reference: a reference model computes log-probs in each step.
+        epochs: updates with each mini-batch of a step.
+        scaled: the rollout's temperature is not 1, so that the logits are divided by it.
+        entropy: the entropy is computed in the update.
         number: bytes of a parameter, b.
         bucket: bytes of the buffer in which weights go to vLLM.
         attention: the trainer's, FLASH or SDPA.
@@ -76,6 +79,9 @@ class Workload:
     samples: int
     pef_rows: int
     reference: bool
+    epochs: int
+    scaled: bool
+    entropy: bool
     strategy: str
     number: int
     bucket: int
@@ -168,7 +174,10 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
         prompts=values["data.train_batch_size"],
         samples=values[f"{ROLLOUT}.n"],
         pef_rows=values["data.sft_batch_size"] if rehearses else 0,
-        reference=values[f"{ACTOR}.use_kl_loss"],
+        reference=has_reference(values),
+        epochs=values[f"{ACTOR}.ppo_epochs"],
+        scaled=values[f"{ROLLOUT}.temperature"] != 1,
+        entropy=values[f"{ACTOR}.calculate_entropy"] or values[f"{ACTOR}.entropy_coeff"] != 0,
         strategy=values[f"{ACTOR}.strategy"],
         number=number_bytes(values[f"{ACTOR}.fsdp_config.model_dtype"]),
         bucket=values[f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"] << 20,
@@ -181,6 +190,11 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
             max_tokens=values[f"{ACTOR}.ppo_max_token_len_per_gpu"] or open_tokens,
         ),
     )
+
+
+def has_reference(values: Mapping[str, Any]) -> bool:
+    """Whether training loads a reference model (verl/trainer/ppo/utils.py, need_reference_policy)."""
+    return values[f"{ACTOR}.use_kl_loss"] or values["algorithm.use_kl_in_reward"]
 
 
 def number_bytes(dtype: str | None) -> int:
@@ -243,8 +257,11 @@ def _log_probs(run: Workload, shape: ModelShape) -> Parts:
 
 
 def _logits(run: Workload, shape: ModelShape) -> Parts:
-    """2 T V for the logits in bf16, which their gradient overwrites, and the buffers of one pass over them."""
-    return {"logits": 2 * run.engine.max_tokens * shape.vocabulary + ONE_PASS}
+    """2 T V for the logits in bf16, which their gradient overwrites, and the buffers of one pass over them. 2 T V more
+    for logits that are divided by the temperature, and twice that for an entropy in the update: then the gradient
+    overwrites nothing, and the entropy has its own."""
+    copies = 1 + run.scaled + 2 * (run.entropy and run.kind == "train")
+    return {"logits": copies * 2 * run.engine.max_tokens * shape.vocabulary + ONE_PASS}
 
 
 def _beside(run: Workload, shape: ModelShape) -> Parts:
@@ -261,9 +278,10 @@ def fsdp_in_flight(shape: ModelShape) -> Parts:
 
 def engine_needs(run: Workload, shape: ModelShape, rows: int = 1) -> float:
     """Bytes that vLLM needs: weights 2 N / P, workspace, and a cache of 4 L k / P per token, for `rows` rows of the
-    longest length."""
+    longest length. vLLM splits the cache by heads of the keys, and copies it to the other GPUs of a replica."""
     cache = 4 * shape.layers * shape.kv_width * rows * run.longest_row
-    return (2 * shape.parameters + cache) / run.engine.tensor_parallel + WORKSPACE
+    parallel = run.engine.tensor_parallel
+    return 2 * shape.parameters / parallel + cache / min(parallel, shape.kv_heads) + WORKSPACE
 
 
 def problems(run: Workload, shape: ModelShape, gpu: GpuType) -> list[str]:
@@ -298,11 +316,11 @@ def in_gb(number: float) -> str:
 def seconds(run: Workload, shape: ModelShape, gpu: GpuType) -> dict[str, float]:
     """Seconds of each phase of a training step; empty for other programs, and if the GPU's speed is unknown.
 
-    Log-probs take a forward pass, 2 N FLOP per token. The update takes 8 N: a forward pass, a backward pass of twice
-    its cost, and the forward pass again. The rollout computes each prompt once, reads a sample's cache for each of its
-    tokens, and reads the weights for each token of the longest response: 2 N p t_p / (G F) + n p t_r (t_p + t_r / 2)
-    4 L k / (G B) + t_max 2 N / (P B), for p prompts of t_p tokens with n responses each of t_r tokens. Transfers of
-    weights and between the nodes are left out.
+    Log-probs take a forward pass, 2 N FLOP per token. The update takes 8 N in each epoch: a forward pass, a backward
+    pass of twice its cost, and the forward pass again. The rollout computes each prompt once, reads a sample's cache
+    for each of its tokens, and reads the weights for each token of the longest response: 2 N p t_p / (G F) + n p t_r
+    (t_p + t_r / 2) 4 L k / (G B) + t_max 2 N / (P B), for p prompts of t_p tokens with n responses each of t_r tokens.
+    Transfers of weights and between the nodes are left out.
     """
     if run.kind != "train" or gpu.tflops is None or gpu.bandwidth is None:
         return {}
@@ -321,5 +339,5 @@ def seconds(run: Workload, shape: ModelShape, gpu: GpuType) -> dict[str, float]:
 
     log_probs = compute(rows, 1)
     reference = {"reference log-probs": log_probs} if run.reference else {}
-    update = compute(rows + run.pef_rows, 4)
+    update = run.epochs * compute(rows + run.pef_rows, 4)
     return {"rollout": rollout, "old log-probs": log_probs} | reference | {"update": update}

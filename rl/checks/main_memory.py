@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight, number_bytes, reject_unmodelled
+from rl.checks.estimate import ROLLOUT, Parts, fsdp_in_flight, has_reference, number_bytes, reject_unmodelled
 from rl.checks.model_shape import ModelShape, model_shape
 from rl.configuration import ACTOR, micro_batch_tokens
 from rl.configuration.names import PRESAMPLE
@@ -99,7 +99,7 @@ def _state(values: Mapping[str, Any], shape: ModelShape, trains: bool) -> Parts:
     number: float = 4 * shape.parameters
     if not trains:
         return {"parameters": number}
-    reference = {"reference model": number} if values[f"{ACTOR}.use_kl_loss"] else {}
+    reference = {"reference model": number} if has_reference(values) else {}
     return {"parameters": number, "Adam's moments": 2 * number, "gradients": number} | reference
 
 

@@ -52,6 +52,8 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     run.prepare({"trainer.save_freq": 5})
     contents = {"actor_rollout_ref.actor.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"]}
     assert "a checkpoint takes about 0.33 MB" in run.rejection({"trainer.save_freq": 5} | contents)
+    critic = {"algorithm.adv_estimator": "gae", "critic.model.path": "${actor_rollout_ref.model.path}"}
+    assert "a checkpoint takes about 0.495 MB" in run.rejection({"trainer.save_freq": 5} | critic)
     with pytest.raises(UserError, match="and 3 are there at a time"):
         run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": 2})
 

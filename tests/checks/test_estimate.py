@@ -43,6 +43,9 @@ def test_llama_8b_on_8_gpus(llama_sql):
     update = phases(llama_sql, replace(LLAMA, vocabulary=1000), A800)["update"]
     assert update["activations of a layer"] == 20_096 * 258_048 and "logits" not in update
     assert phases(replace(llama_sql, attention=SDPA), LLAMA, A800)["update"]["dense mask"] == 3 * 20_096**2
+    for changes, copies in (({"scaled": True}, 2), ({"entropy": True}, 3), ({"scaled": True, "entropy": True}, 4)):
+        logits = phases(replace(llama_sql, **changes), LLAMA, A800)["update"]["logits"]
+        assert logits == copies * 20_096 * 128_256 * 2 + (1 << 28)
 
 
 def test_activations_are_what_torch_saves_of_a_layer(llama_sql):
@@ -70,6 +73,8 @@ def test_the_engine_s_needs(llama_sql):
     assert engine_needs(llama_sql, LLAMA) == weights + cache + 2.5e9
     on_two = replace(llama_sql, engine=replace(llama_sql.engine, tensor_parallel=2))
     assert engine_needs(on_two, LLAMA, rows=4) == (weights + 4 * cache) / 2 + 2.5e9
+    on_16 = replace(llama_sql, engine=replace(llama_sql.engine, tensor_parallel=16))
+    assert engine_needs(on_16, LLAMA) == weights / 16 + cache / 8 + 2.5e9
     small = replace(llama_sql, engine=Engine("False", 0.2, 1, 20_096))
     assert problems(small, LLAMA, A800) == ["vLLM needs 21 GB and its share is 16 of 80 GB"]
 
@@ -113,6 +118,7 @@ def test_times_of_llama_8b(llama_sql, gpu, update, log_probs, minutes):
     assert 6 <= masked / 47 * gpu.tflops / 400 <= 9
     with_reference = seconds(replace(llama_sql, reference=True), LLAMA, gpu)
     assert with_reference["reference log-probs"] == found["old log-probs"]
+    assert seconds(replace(llama_sql, epochs=4), LLAMA, gpu)["update"] == 4 * found["update"]
     assert seconds(llama_sql, LLAMA, replace(gpu, tflops=None)) == {}
 
 

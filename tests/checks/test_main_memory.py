@@ -71,8 +71,8 @@ def test_what_other_runs_hold(values):
     exact = gb(need_of(*values("js_kl", "run", device="cpu")).parts)
     # 512 x 30 x (24 x 576 + 16 x (576 + 1536)), with sdpa
     assert exact["activations"] == 0.73 and exact["rollout's weights"] == 0.54
-    with_reference = need_of(*values("js_kl", "run", "actor_rollout_ref.actor.use_kl_loss=true"))
-    assert with_reference.parts["reference model"] == 4 * N
+    for setting in ("actor_rollout_ref.actor.use_kl_loss", "algorithm.use_kl_in_reward"):
+        assert need_of(*values("js_kl", "run", f"{setting}=true")).parts["reference model"] == 4 * N
     store = need_of(*values("get_correct_data_tensor")).parts
     assert "logits" in store and not {"gradients", "activations", "Adam's moments"} & store.keys()
     # 256 rows at a time, verl's default.

@@ -38,6 +38,7 @@ BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
 
+SUM_NORM = {f"{ACTOR}loss_agg_mode": "seq-mean-token-sum-norm"}
 UNBOUNDED = {f"{ACTOR}sft_log_ratio_max": None}
 TAIL = {f"{ACTOR}sft_baseline": "tail"}
 
@@ -172,6 +173,18 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
         ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
         (
+            of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
+            "loss_mode=geo_mean is a mean over a micro-batch",
+        ),
+        (
+            of_mode("none", store=False) | SUM_NORM,
+            "actor.loss_agg_mode=seq-mean-token-sum-norm divides by the longest response of a micro-batch if",
+        ),
+        (
+            CRITIC | {"critic.loss_agg_mode": "seq-mean-token-sum-norm"},
+            "critic.loss_agg_mode=seq-mean-token-sum-norm divides by the longest response",
+        ),
+        (
             {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{POLICY_LOSS}clip_cov_lb": 5.0},
             "clip_cov_lb=5.0 is not below clip_cov_ub=5.0, so that loss_mode=clip_cov leaves no token out",
         ),
@@ -261,7 +274,8 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         W_REINFORCE | of_mode("js", reference=True),
         {"algorithm.adv_estimator": "grpo_passk", f"{POLICY_LOSS}loss_mode": "kl_cov"},
         {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
-        of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
+        of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "gspo"},
+        of_mode("none", store=False) | SUM_NORM | {f"{ACTOR}loss_scale_factor": 1024},
         BUDGET,
         {TOKENS: 1024},
         FIXED | {TOKENS: 1},

@@ -110,3 +110,12 @@ def test_training_that_diverged_is_named():
 def test_a_warmup_longer_than_the_run_is_rejected():
     with pytest.raises(UserError, match="warmup_steps=100 leaves nothing of the run's 100 steps"):
         made(0.2, total_steps=100, type="cosine", warmup_steps=100)
+
+
+def test_a_warmup_that_does_not_reach_eta_is_warned_of(caplog):
+    made(0.2, total_steps=100, type="warmup", warmup_steps=100)
+    assert not caplog.messages
+    made(0.2, total_steps=100, type="warmup", warmup_steps=1000)
+    assert caplog.messages == [
+        "eta is at most 0.02: actor.sft_loss_control.warmup_steps=1000, and the run has 100 steps"
+    ]

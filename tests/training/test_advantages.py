@@ -123,6 +123,22 @@ def test_grpo_passk_is_not_ended_by_one_padding_row(padding, monkeypatch):
     assert normalised == pytest.approx([0, 0, 1, 3**0.5, 0, 0] + [0] * padding, rel=1e-5)
 
 
+def test_grpo_passk_compares_the_responses_that_rollout_correction_rejects(monkeypatch):
+    """Their masks are empty, as those of padding rows are; the second best does not become the best."""
+    monkeypatch.setitem(ADV_ESTIMATOR_REGISTRY, "grpo_passk", None)
+    replace_grpo_passk()
+    rewards = torch.tensor([[1.0], [0.5], [0.0], [0.0], [0.0]])
+    for accepted, best in (([0, 1, 1, 1, 0], 0.0), ([1, 0, 0, 0, 0], 0.5)):
+        mask = torch.tensor(accepted, dtype=torch.float32)[:, None]
+        found, _ = ADV_ESTIMATOR_REGISTRY["grpo_passk"](
+            token_level_rewards=rewards,
+            response_mask=mask,
+            index=np.array([*"aaaa", "pad"]),
+            config=OmegaConf.create(PASSK),
+        )
+        assert found[:, 0].tolist() == [best, 0, 0, 0, 0]
+
+
 def test_verls_own_grpo_passk_ends_at_a_group_of_one():
     """Why there is one of ours around it."""
     rows = {"token_level_rewards": torch.zeros(1, 3), "response_mask": torch.zeros(1, 3)}

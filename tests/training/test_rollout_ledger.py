@@ -126,6 +126,14 @@ def test_failed_groups_that_are_allowed_are_replaced_and_counted_by_step(trainer
     assert second.failed == 0 and second.keys == ["d_0_0", "d_1_0", "new2_0_0", "new2_1_0"]
 
 
+def test_a_reward_that_is_no_number_ends_the_run(trainer):
+    trainer.queue.add("a")
+    trainer.queue.add("b")
+    trainer.queue.verdicts["b"] = (1.0, float("nan"))
+    with pytest.raises(UserError, match="The reward function gave nan for a response of data source sql"):
+        step(trainer)
+
+
 @pytest.mark.parametrize(("limit", "allowed"), [(0.5, 3), (0.49, 2), (0.01, 0), (2, 2), (3, 3)])
 def test_a_limit_is_a_count_or_a_share_of_the_step_rounded_down(trainer, limit, allowed):
     trainer.config.actor_rollout_ref.rollout.n = 3

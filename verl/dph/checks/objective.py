@@ -13,7 +13,7 @@ from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
 from verl.dph.sampling.rollout_engine import RANKS
 from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
-from verl.dph.training.config import active_forms, mini_batch_rows, mini_batches, rehearses
+from verl.dph.training.config import active_forms, has_critic, mini_batch_rows, mini_batches, rehearses
 
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
 RESPONSE_MEANS = ("geo_mean", "sapo")
@@ -76,6 +76,23 @@ def _without_logits(config: DictConfig, setting: str, instead: str) -> Iterator[
             yield (
                 f"{key}={holder.get(key)} does not go with {setting}: verl gives no logits then; switch it off, or "
                 f"{instead}."
+            )
+
+
+def loss_of_micro_batches(config: DictConfig) -> Iterator[str]:
+    """verl adds up the losses of micro-batches, so that a mean over one of them depends on how many there are."""
+    actor = config.actor_rollout_ref.actor
+    if actor.policy_loss.loss_mode == "geo_mean" and not actor.generate_sft:
+        yield (
+            "actor.policy_loss.loss_mode=geo_mean is a mean over a micro-batch, and verl 0.9.1 adds micro-batches up: "
+            "its gradient grows with their number; use another loss, such as gspo."
+        )
+    critic = {"critic": config.critic} if has_critic(config) else {}
+    for name, role in ({"actor": actor} | critic).items():
+        if role.loss_agg_mode == "seq-mean-token-sum-norm" and role.loss_scale_factor is None:
+            yield (
+                f"{name}.loss_agg_mode=seq-mean-token-sum-norm divides by the longest response of a micro-batch if "
+                f"{name}.loss_scale_factor is not set: set it, for example to data.max_response_length."
             )
 
 

@@ -280,6 +280,7 @@ RULES = (
     greedy_validation,
     objective.store_writing,
     objective.divergence,
+    objective.loss_of_micro_batches,
     objective.advantages,
     objective.dynamic_sampling,
     objective.overlong,

@@ -1,5 +1,6 @@
 """eta, the weight of the divergence, in every training step: constant, a schedule, or a controller with a KL budget."""
 
+import logging
 import math
 from dataclasses import make_dataclass
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 from rl.common.errors import UserError
 from rl.configuration.setting import dataclass_fields
 from rl.configuration.training import ETA, REHEARSAL
+
+logger = logging.getLogger(__name__)
 
 # The relative error of the KL is clipped to this much either way (Ziegler et al. 2019, section 2.2).
 ERROR_CLIP = 0.2
@@ -58,6 +61,13 @@ class EtaSchedule:
             raise UserError(
                 f"actor.sft_loss_control.warmup_steps={self.control.warmup_steps} leaves nothing of the run's "
                 f"{total_steps} steps to type={self.control.type}: use fewer."
+            )
+        if self.control.type == "warmup" and self.control.warmup_steps > total_steps:
+            logger.warning(
+                "eta is at most %.3g: actor.sft_loss_control.warmup_steps=%d, and the run has %d steps",
+                self.value(total_steps),
+                self.control.warmup_steps,
+                total_steps,
             )
         self.total_steps = total_steps
 

@@ -88,14 +88,16 @@ def check_rewards(infos: Iterable[dict]) -> None:
             )
 
 
-def without_padding(
+def without_lone_rows(
     estimator: Callable, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **others
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl's `estimator` on the rows that are not padding.
+    """verl's `estimator` on the rows of groups. A row that is alone in its group has an advantage of 0.
 
-    verl's `grpo_passk` fails on a group of one response, such as the padding row in place of a failed rollout.
+    verl's `grpo_passk` fails on a group of one response, such as the padding row in place of a failed rollout. A row
+    without tokens that count need not be padding: rollout correction masks whole responses before.
     """
-    real = response_mask.any(dim=-1)
+    _, group, sizes = np.unique(index, return_inverse=True, return_counts=True)
+    real = torch.from_numpy(sizes[group] > 1)
     rewards, index = token_level_rewards[real], index[real.numpy()]
     advantages = torch.zeros_like(token_level_rewards)
     advantages[real], _ = estimator(
@@ -119,7 +121,7 @@ def replace_grpo_passk() -> None:
     from verl.trainer.ppo import core_algos
 
     verls = core_algos.compute_grpo_passk_outcome_advantage
-    core_algos.ADV_ESTIMATOR_REGISTRY[GRPO_PASSK] = partial(without_padding, verls)
+    core_algos.ADV_ESTIMATOR_REGISTRY[GRPO_PASSK] = partial(without_lone_rows, verls)
 
 
 def _groups(index: np.ndarray) -> Iterator[list[int]]:

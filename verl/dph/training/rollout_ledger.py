@@ -333,12 +333,22 @@ def _lone(there: Counter[str], n: int) -> set[str]:
 
 
 def scored(batch: KVBatchMeta) -> list[Scored]:
-    """A step's samples in order. Call it before verl adds padding rows."""
+    """A step's samples in order. Call it before verl adds padding rows.
+
+    Raises:
+        UserError: a reward is not a number, which would make the loss of its mini-batch none either.
+    """
     last = {key.rsplit("_", 1)[0]: key for key in sorted(batch.keys, key=_place)}
     keys, fields = list(last.values()), ["data_source", "rm_scores", "extra_fields"]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=fields)
     infos = [extra.get("reward_extra_info", {}) for extra in data["extra_fields"]]
     rewards = data["rm_scores"].sum(dim=1).tolist()
+    for source, reward in zip(data["data_source"], rewards, strict=True):
+        if not math.isfinite(reward):
+            raise UserError(
+                f"The reward function gave {reward} for a response of data source {source}: let it return a finite "
+                "number, or raise an error, which counts as a failed rollout."
+            )
     return list(map(Scored, keys, data["data_source"], rewards, infos))
 
 
