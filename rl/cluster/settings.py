@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import time
+from functools import partial
 from pathlib import Path
 
 from rl.configuration.methods import files
@@ -49,29 +50,20 @@ def parse(arguments: list[str] | None) -> Settings:
         description="Run COMMAND on the first of several nodes, with Ray on all and scorer servers on the others.",
     )
     add = parser.add_argument
-    add("--nodes", type=int, default=1, help="number of nodes (NNODES; default: %(default)s)")
-    add("--rank", type=int, default=HEAD_RANK, help="this node's; 0 is the head's (NODE_RANK; default: %(default)s)")
-    add("--head", default="127.0.0.1", help="address of the head (MASTER_ADDR; default: %(default)s)")
-    add("--scorer-nodes", type=int, default=0, help="the last ranks, which only score (SCORER_NODES; %(default)s)")
-    add("--gpus", type=int, default=8, help="GPUs of each training node (GPUS_PER_NODE; default: %(default)s)")
-    add(
-        "--device",
-        choices=files("device"),
-        default="cuda",
-        help="for training (DEVICE; default: %(default)s)",
-    )
+    given = partial(add, required=True)  # rl/launch/nodes.py always passes it
+    given("--nodes", type=int, help="number of nodes (NNODES)")
+    given("--rank", type=int, help="this node's; 0 is the head's (NODE_RANK)")
+    given("--head", help="address of the head (MASTER_ADDR)")
+    given("--scorer-nodes", type=int, help="the last ranks, which only score (SCORER_NODES)")
+    given("--gpus", type=int, help="GPUs of each training node (GPUS_PER_NODE)")
+    given("--device", choices=files("device"), help="for training (DEVICE)")
     add("--node-address", type=_optional, help="this node's; default: on the route to the head (NODE_ADDR)")
     add("--scorer", type=_optional, help="addresses of running servers: none is started (DPH_SCORER)")
     add("--scorer-config", type=Path, help="configuration of the scorers that are started (SCORER_CONFIG)")
     add("--database-path", type=_optional, help="their databases; default: the configuration's (DATABASE_PATH)")
-    add(
-        "--scorer-port",
-        type=int,
-        default=0,
-        help="the scorers' port; 0: a free one on each node (SCORER_PORT; default: %(default)s)",
-    )
-    add("--ray-port", type=int, default=6379, help="Ray's port on the head (RAY_PORT; default: %(default)s)")
-    add("--wait-seconds", type=float, default=600, help="until all are ready (CLUSTER_WAIT_S; default: %(default)s)")
+    given("--scorer-port", type=int, help="the scorers' port; 0: a free one on each node (SCORER_PORT)")
+    given("--ray-port", type=int, help="Ray's port on the head (RAY_PORT)")
+    given("--wait-seconds", type=float, help="until all are ready (CLUSTER_WAIT_S)")
     add("--ray-argument", action="append", default=[], help="further argument of `ray start` (RAY_START_ARGS)")
     add("command", nargs="+", metavar="COMMAND", help="after --: what the head runs")
     return parser.parse_args(arguments, namespace=Settings())

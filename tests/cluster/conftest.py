@@ -39,6 +39,13 @@ def free_ports(count: int) -> list[int]:
     raise OSError("no port is free")
 
 
+def words(**options: object) -> list[str]:
+    """The options that the launcher passes for a machine alone, and those given."""
+    alone = {"nodes": 1, "rank": 0, "head": "", "scorer_nodes": 0, "gpus": 8, "device": "cuda"}
+    alone |= {"scorer_port": 0, "ray_port": 6379, "wait_seconds": 600}
+    return [f"--{name.replace('_', '-')}={value}" for name, value in (alone | options).items()]
+
+
 class Node:
     """One node's launcher and its output."""
 
@@ -126,8 +133,7 @@ class Cluster:
             "ray_port": self.ray_port,
             "wait_seconds": wait_seconds,
         } | options
-        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        return self.start([sys.executable, "-m", "rl.cluster", *words, "--", *(command or ("true",))])
+        return self.start([sys.executable, "-m", "rl.cluster", *words(**options), "--", *(command or ("true",))])
 
     def processes(self, word: str = "") -> list[psutil.Process]:
         """Running processes of all nodes, or only those of this program or Python module."""

@@ -7,6 +7,7 @@ from rl.cluster import head as head_module
 from rl.cluster.head import _Head
 from rl.cluster.settings import Deadline, parse
 from rl.common.errors import UserError
+from tests.cluster.conftest import words
 
 
 class Remote:
@@ -63,7 +64,7 @@ class MadeUpRay:
 
 def settings(rank: int, *options: str):
     # The launcher passes unset variables as empty options.
-    return parse(["--nodes=3", "--scorer-nodes=1", f"--rank={rank}", "--scorer=", *options, "--", "true"])
+    return parse([*words(nodes=3, scorer_nodes=1, rank=rank, scorer=""), *options, "--", "true"])
 
 
 @pytest.fixture

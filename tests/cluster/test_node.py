@@ -14,7 +14,7 @@ from rl.cluster.scorer import ScorerServer, _own_port, is_healthy
 from rl.cluster.settings import parse
 from rl.common.errors import UserError
 from rl.configuration.methods import files
-from tests.cluster.conftest import address
+from tests.cluster.conftest import address, words
 
 # A command that runs until it is ended.
 FOR_EVER = ("sleep", "1000000")
@@ -22,7 +22,7 @@ FOR_EVER = ("sleep", "1000000")
 
 @pytest.mark.parametrize("device", files("device"))
 def test_every_device_may_be_of_several_nodes(device):
-    assert parse([f"--device={device}", "--", "true"]).device == device
+    assert parse([*words(device=device), "--", "true"]).device == device
 
 
 def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
@@ -128,14 +128,14 @@ def test_what_cannot_start_is_one_sentence(cluster):
 def test_a_folder_for_logs_that_is_not_there_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setenv("RAY_TMPDIR", "/nowhere")
     with pytest.raises(SystemExit) as ended:
-        main(["--", "true"])
+        main([*words(), "--", "true"])
     assert ended.value.code == 2
     assert "RAY_TMPDIR=/nowhere cannot be written (No such file or directory)" in capsys.readouterr().err
 
 
 def test_an_agent_ends_its_node(tmp_path, monkeypatch):
     """In this process; Ray makes it an actor on another node."""
-    settings = parse(["--scorer-config=sql.yaml", "--", "true"])
+    settings = parse([*words(scorer_config="sql.yaml"), "--", "true"])
     for name, value in environment(settings, tmp_path, "127.0.0.1").items():
         monkeypatch.setenv(name, value)
     agent = NodeAgent(scores=False)
