@@ -26,7 +26,6 @@ import time
 from pathlib import Path
 
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from peak_memory import ON_CUDA, peak_bytes
 from tensordict import TensorDict
@@ -36,8 +35,8 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import TrainingWorker
 
+from rl.configuration.compose import compose
 from verl.dph.config import attention
-from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.standalone_worker import actor_worker, batch_of, set_loss
 
 # hidden, layers, heads, key-value heads, feed-forward, vocabulary. 1b and 3b are Llama-3.2's, tiny is for two cores.
@@ -87,8 +86,7 @@ def config_of(model: str, options: argparse.Namespace, variant: str) -> DictConf
         f"{ACTOR}use_torch_compile=False",
         f"{ACTOR}optim.total_training_steps=1000",
     ]
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = compose("dph_trainer", [*settings, *VARIANTS[variant], *options.overrides])
+    config = compose("dph_trainer", [*settings, *VARIANTS[variant], *options.overrides])
     attention.complete(config)
     return config
 

@@ -27,13 +27,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
 
-from verl.dph.config.program import CONFIG_DIR
+from rl.configuration.compose import compose
 from verl.dph.pef.batch_fields import PEF_TOP_LOG_PROBS, token_fields
 from verl.dph.pef.store import Row
 from verl.dph.pef.verify import Tolerance, other_probability
@@ -81,8 +80,7 @@ def config_of(model: str, options: argparse.Namespace) -> DictConfig:
         "actor_rollout_ref.actor.optim.total_training_steps=1",
         "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16",
     ]
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", settings)
+    return compose("dph_trainer", settings)
 
 
 def answered(model: LlamaForCausalLM, options: argparse.Namespace) -> list[Row]:

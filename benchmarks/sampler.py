@@ -104,9 +104,7 @@ def bare(options: argparse.Namespace) -> None:
 
 def ours(options: argparse.Namespace) -> None:
     """Run the pre-sampler on verl's server; every turn writes a new file."""
-    import hydra
-
-    from verl.dph.config.program import CONFIG_DIR
+    from rl.configuration.compose import compose
     from verl.dph.sampling.job import draw, prepare
     from verl.dph.sampling.rollout_engine import rollout_client
     from verl.dph.sampling.sampler import SamplingSettings
@@ -124,8 +122,7 @@ def ours(options: argparse.Namespace) -> None:
         "presample.output": "-",
         "reward.custom_reward_function.reward_kwargs.scorer": options.scorer,
     }
-    with hydra.initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = hydra.compose("presample", [f"{key}={value}" for key, value in settings.items()])
+    config = compose("presample", [f"{key}={value}" for key, value in settings.items()])
 
     async def run() -> None:
         async with rollout_client(config) as client:

@@ -26,7 +26,6 @@ import psutil
 import ray
 import torch
 import transfer_queue as tq
-from hydra import compose, initialize_config_dir
 from peak_memory import reset_peak, resident
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
@@ -36,7 +35,7 @@ from verl.utils import transferqueue_utils
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from verl.dph.config.program import CONFIG_DIR
+from rl.configuration.compose import compose
 from verl.dph.pef.batch_fields import jagged
 from verl.dph.pef.store import Row
 from verl.dph.training import mixed_batch
@@ -147,8 +146,7 @@ def config_of(options: argparse.Namespace):
         "algorithm.adv_estimator=grpo",
         "transfer_queue.backend.SimpleStorage.num_data_storage_units=2",
     ]
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", overrides)
+    return compose("dph_trainer", overrides)
 
 
 def lengths_of(rows: int, tokens: int, seed: int) -> list[tuple[int, int]]:

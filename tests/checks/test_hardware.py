@@ -5,12 +5,11 @@ import shutil
 from collections import namedtuple
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from rl.checks import hardware, installation
 from rl.checks.finding import Check, look_at
 from rl.checks.machine import Machine
-from rl.configuration.compose import CONFIG_DIR
+from rl.configuration.compose import compose
 from rl.configuration.run import run_of
 from tests.checks.conftest import A800, H100, eight
 
@@ -89,8 +88,7 @@ def test_ray_s_cpus(nvidia_smi, monkeypatch):
     assert hardware.ray_cpus(Machine("cpu", "")).status == "skipped"
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert hardware.ray_cpus(Machine("cuda", "")).status == "skipped"
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        queue = compose("dph_trainer", ["device=cuda"]).transfer_queue.backend
+    queue = compose("dph_trainer", ["device=cuda"]).transfer_queue.backend
     assert queue.SimpleStorage.num_data_storage_units == hardware.STORAGE_UNITS
 
 

@@ -13,18 +13,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import FSDPActorConfig
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from tests.checks.conftest import of_mode
 from tests.tiny_run import prompt_row
 from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, TEMPLATE, dataset_row
 from verl.dph import main
 from verl.dph.checks import scorer
-from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.config.program import run_main
 from verl.dph.divergence import topk_logprobs
 from verl.dph.divergence.eta_schedule import EtaControl
 from verl.dph.pef.store import Row, Store
@@ -39,8 +39,7 @@ def test_a_run_that_can_start_passes(run):
 
 def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
     """As verl's workers make it, and as Ray carries it to them."""
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        composed = compose("dph_trainer", [f"{ACTOR}ppo_micro_batch_size_per_gpu=1", f"{ETA}gain=0.3"])
+    composed = compose("dph_trainer", [f"{ACTOR}ppo_micro_batch_size_per_gpu=1", f"{ETA}gain=0.3"])
     actor = pickle.loads(pickle.dumps(omega_conf_to_dataclass(composed.actor_rollout_ref.actor)))
     assert isinstance(actor, DPHActorConfig) and isinstance(actor, FSDPActorConfig)
     assert (actor.sft_loss_mode, actor.sft_log_ratio_max, actor.ppo_max_token_len_per_gpu) == ("none", 1.0, None)

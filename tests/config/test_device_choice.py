@@ -6,11 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from verl.dph.config import device_choice
-from verl.dph.config.program import CONFIG_DIR
 from verl.dph.sampling.rollout_engine import check_platform
 
 HERE = ["python", "-m", "verl.dph.presample"]
@@ -71,8 +70,7 @@ def test_a_gpu_that_is_not_there_is_named(machine):
 def test_vllm_that_is_not_installed_is_named(machine):
     """tests/vllm trains with it."""
     machine(False, VERL_PLATFORM="cpu")
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = compose("dph_trainer", ["device=cpu", "device=cpu_vllm"])
+    config = compose("dph_trainer", ["device=cpu", "device=cpu_vllm"])
     assert config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "vllm"
     assert importlib.util.find_spec("vllm") is None
     with pytest.raises(UserError, match="rollout.name=vllm needs vLLM.*make install-vllm"):

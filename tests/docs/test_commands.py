@@ -16,10 +16,9 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from rl import cli
-from rl.configuration import CONFIG_DIR
+from rl.configuration.compose import compose
 from rl.launch import __main__ as launch
 from tests.scripts.conftest import composed_faster
 
@@ -134,8 +133,7 @@ def test_dph_takes_its_arguments(command, capsys):
 
 
 def _compose(module: str, overrides: list[str]) -> None:
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        compose(HYDRA[module], overrides)
+    compose(HYDRA[module], overrides)
 
 
 class Parsed(BaseException):

@@ -33,12 +33,12 @@ GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_m
 # how it ended; last, it writes the error of each rejected setting beside the file.
 PROGRAM = """
 import contextlib, json, pathlib, random, sys
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from verl.dph import evaluate
-from verl.dph.config.program import CONFIG_DIR, run_main
+from verl.dph.config.program import run_main
 from verl.dph.sampling import checkpoint
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from rl.data.sample_file import SampleRecord, SampleWriter
 
 @contextlib.asynccontextmanager
@@ -88,8 +88,7 @@ for run in content["runs"]:
     print(f"=== {code} ===", file=sys.stderr, flush=True)
 
 errors = {}
-with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-    config = compose("evaluate", content["common"])
+config = compose("evaluate", content["common"])
 OmegaConf.set_struct(config, False)
 for name, changes in content["rejected"].items():
     changed = config.copy()

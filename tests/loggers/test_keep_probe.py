@@ -4,11 +4,10 @@ tests/resume shows that training goes on as without it, tests/trainer_modes has 
 """
 
 import pytest
-from hydra import compose, initialize_config_dir
 from transformers import AutoTokenizer
 
 from rl.common.errors import UserError
-from verl.dph.config.program import CONFIG_DIR
+from rl.configuration.compose import compose
 from verl.dph.training.keep_probe import KeepProbe
 
 pytestmark = pytest.mark.timeout(600)
@@ -25,8 +24,7 @@ def test_rates_of_a_policy_whose_answers_are_known(probed):
 def drawn(task):
     """Ids of the prompts that a probe draws, by metric."""
     files = {"sft_files": "train_correct", "train_files": "train_wrong"}
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = compose("dph_trainer", [f"data.{key}={task / name}.parquet" for key, name in files.items()])
+    config = compose("dph_trainer", [f"data.{key}={task / name}.parquet" for key, name in files.items()])
     config.data.max_prompt_length = 8
     tokenizer = AutoTokenizer.from_pretrained(task / "model")
 

@@ -10,7 +10,6 @@ import shutil
 from collections import Counter
 from types import SimpleNamespace
 
-import hydra
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,10 +20,10 @@ from verl.checkpoint_engine.base import CheckpointEngineManager
 from verl.workers.config import CheckpointEngineConfig
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from rl.data.sample_file import read_samples
 from tests.sampling.conftest import ANSWERS
 from tests.tiny_run import prepare
-from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef import build
 from verl.dph.pef.store import Store
 from verl.dph.sampling.job import draw_samples
@@ -95,8 +94,7 @@ def trainer(tmp_path, model_folder, make_row, write_parquet, scorer_server, seed
 
     def make(**changes) -> RecordingTrainer:
         settings = overrides | {f"data.{name}": value for name, value in changes.items()}
-        with hydra.initialize_config_dir(str(CONFIG_DIR), version_base=None):
-            config = hydra.compose("dph_trainer", [f"{key}={value}" for key, value in settings.items()])
+        config = compose("dph_trainer", [f"{key}={value}" for key, value in settings.items()])
         return RecordingTrainer(config, seeded_engine(), [])
 
     return make

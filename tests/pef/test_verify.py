@@ -7,10 +7,9 @@ import re
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
-from verl.dph.config.program import CONFIG_DIR
+from rl.configuration.compose import compose
 from verl.dph.pef.origin import engine_dtype
 from verl.dph.pef.ref_logprobs import fill_in_parts
 from verl.dph.pef.store import Row, Store
@@ -201,6 +200,5 @@ def test_what_the_message_says_of_float32_is_what_hydra_takes(tmp_path, device):
     with pytest.raises(UserError) as error:
         check_reference(saved(tmp_path, rows), "x.pt", Engine(), tolerance=Tolerance.of("bfloat16", None), seed=1)
     [override] = re.findall(r"in training \((.+?)\)", str(error.value))
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = compose("dph_trainer", [f"device={device}", override])
+    config = compose("dph_trainer", [f"device={device}", override])
     assert engine_dtype(config) == "float32"

@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import hydra
 import psutil
 import pytest
 
@@ -18,12 +17,12 @@ from rl.checks.files import files_of
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
+from rl.configuration.compose import compose
 from rl.data.sample_file import PendingResponse, SampleWriter, journal_path, metadata_path, read_metadata
 from rl.data.sample_summary import summarize
 from rl.scorer.client.scorer_client import ScorerUnavailable
 from tests.sampling.conftest import TRUTH, sorted_records
 from verl.dph import presample
-from verl.dph.config.program import CONFIG_DIR
 from verl.dph.sampling import job, rollout_engine
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count, rollout_client
 
@@ -64,7 +63,7 @@ def drawn(settings, tmp_path_factory) -> Path:
     overrides = settings | {"presample.output": tmp_path_factory.mktemp("drawn") / "0.jsonl"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VERL_PLATFORM", "cpu")
-        config = compose(overrides)
+        config = composed(overrides)
         assert asyncio.run(job.draw(prepared(overrides), lambda: rollout_client(config))).samples == 6 * N
     return overrides["presample.output"]
 
@@ -73,13 +72,12 @@ def words(overrides: dict) -> list[str]:
     return [f"{key}={value}" for key, value in overrides.items()]
 
 
-def compose(overrides: dict):
-    with hydra.initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return hydra.compose("presample", words(overrides))
+def composed(overrides: dict):
+    return compose("presample", words(overrides))
 
 
 def prepared(overrides: dict, output: Path | None = None):
-    config = compose(overrides)
+    config = composed(overrides)
     return job.prepare(
         config,
         files=files_of(config.data.train_files),
@@ -239,12 +237,12 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
 
 def test_a_larger_model_has_a_process_of_its_own(overrides, monkeypatch):
     """While it took a step, the program answered no scorer, and ended with "No scorer answers"."""
-    config = compose(overrides)
+    config = composed(overrides)
     assert rollout_engine.runs_in_this_process(config)
-    assert not rollout_engine.runs_in_this_process(compose(overrides | {"trainer.n_gpus_per_node": 2}))
+    assert not rollout_engine.runs_in_this_process(composed(overrides | {"trainer.n_gpus_per_node": 2}))
     monkeypatch.setattr(rollout_engine, "_IN_THIS_PROCESS", parameters(config.actor_rollout_ref.model.path) - 1)
     assert not rollout_engine.runs_in_this_process(config)
-    nowhere = compose(overrides | {"actor_rollout_ref.model.path": "of/nobody"})
+    nowhere = composed(overrides | {"actor_rollout_ref.model.path": "of/nobody"})
     assert not rollout_engine.runs_in_this_process(nowhere)
 
 
@@ -256,7 +254,7 @@ def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
     truth = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
     foreign = make_row(2, reward_model={"style": "rule", "ground_truth": truth})
     file = write_parquet(tmp_path / "mixed.parquet", make_row(1), foreign)
-    config = compose(overrides | {"data.train_files": file})
+    config = composed(overrides | {"data.train_files": file})
 
     @contextlib.asynccontextmanager
     async def engine_not_reached(config):
@@ -286,7 +284,7 @@ def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
 )
 def test_wrong_values_are_named(overrides, setting, value, wanted):
     with pytest.raises(UserError) as error:
-        presample.main(compose(overrides | {setting: value}))
+        presample.main(composed(overrides | {setting: value}))
     assert str(error.value) == f"{setting}={wanted}."
 
 
@@ -335,7 +333,7 @@ def test_a_rollout_that_cannot_work_is_refused_before_ray(overrides, monkeypatch
     if platform:
         monkeypatch.setenv("VERL_PLATFORM", platform)
     with pytest.raises(UserError, match=named):
-        check_rollout(compose(overrides | changes))
+        check_rollout(composed(overrides | changes))
 
 
 def test_replicas_are_data_parallel_and_overlong_prompts_left_out(overrides, tmp_path, make_row, write_parquet):
@@ -349,6 +347,6 @@ def test_replicas_are_data_parallel_and_overlong_prompts_left_out(overrides, tmp
         "actor_rollout_ref.rollout.max_num_seqs": 10,
     }
     of_two = prepared(overrides)
-    assert replica_count(compose(overrides)) == 4 and of_two.max_in_flight == 2 * 10 * 4
+    assert replica_count(composed(overrides)) == 4 and of_two.max_in_flight == 2 * 10 * 4
     assert [prompt.id for prompt in of_two.prompts] == [1]
     assert (of_two.metadata.rows, of_two.metadata.overlong_ids) == (1, [2])

@@ -6,12 +6,11 @@ import shutil
 import pandas as pd
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from tests.tiny_run import prepare, prompt_row, prompt_tokens, store_origin
-from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Row, Store
 
 ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
@@ -61,8 +60,7 @@ def run_that_can_start(random_model, scorer_server, tmp_path_factory):
         "algorithm.adv_estimator": "grpo",
         SCORER: scorer_server,
     }
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()]), origin, rows, settings
+    return compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()]), origin, rows, settings
 
 
 @pytest.fixture

@@ -11,13 +11,12 @@ import sys
 from types import SimpleNamespace
 
 import torch
-from hydra import compose, initialize_config_dir
 from safetensors.torch import save_file
 from verl.trainer.ppo.padding_utils import construct_minimal_padding_template
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp import transformer_impl
 
-from verl.dph.config.program import CONFIG_DIR
+from rl.configuration.compose import compose
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import (
     PEF_NUM_TOKENS,
@@ -150,8 +149,7 @@ def rows_of_rank(rank, ranks, config):
 
 
 def build_config(model, overrides):
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("dph_trainer", [f"actor_rollout_ref.model.path={model}", "device=cpu", *overrides])
+    return compose("dph_trainer", [f"actor_rollout_ref.model.path={model}", "device=cpu", *overrides])
 
 
 def run(worker, config, rank, ranks):

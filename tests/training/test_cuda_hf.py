@@ -1,11 +1,10 @@
 """`device=cuda_hf` passes every check before Ray. Training with it is the check on one GPU (benchmarks/gpu)."""
 
-from hydra import compose, initialize_config_dir
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import get_rollout_replica_class
 
+from rl.configuration.compose import compose
 from tests.tiny_run import prepare
-from verl.dph.config.program import CONFIG_DIR
 from verl.dph.pef.store import Store
 
 
@@ -14,8 +13,7 @@ def test_a_run_on_a_gpu_without_vllm_can_start(run, monkeypatch):
     device = {"device": "cuda_hf", "trainer.n_gpus_per_node": 1, "data.sft_pt": run.store}
     Store(run.store_origin | {"engine_dtype": "bfloat16"}, run.store_rows).save(run.store)
     settings = run.overrides | device | {"trainer.default_local_dir": run.folder}
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()])
+    config = compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()])
     prepare(config)
     rollout = config.actor_rollout_ref.rollout
     assert (config.trainer.device, rollout.name, rollout.dtype) == ("cuda", "hf", "bfloat16")

@@ -7,7 +7,6 @@ import pytest
 import ray
 import torch
 import transfer_queue as tq
-from hydra import compose, initialize_config_dir
 from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
@@ -20,7 +19,7 @@ from verl.workers.engine import utils as engine_utils
 from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.utils import losses, padding
 
-from verl.dph.config.program import CONFIG_DIR
+from rl.configuration.compose import compose
 from verl.dph.cpu.in_process import use_in_process_queue
 from verl.dph.pef.batch_fields import (
     PEF_NUM_TOKENS,
@@ -97,8 +96,7 @@ def test_rows_that_do_not_divide_are_rejected():
 @pytest.fixture(scope="module")
 def queue():
     """TransferQueue with the settings of a run on a CPU, as verl's TaskRunner starts it."""
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        config = compose("dph_trainer", ["device=cpu"])
+    config = compose("dph_trainer", ["device=cpu"])
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     use_in_process_queue()
     tq.init(config.transfer_queue)

@@ -4,14 +4,13 @@ import math
 import shlex
 
 import pytest
-from hydra import compose, initialize_config_dir
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from tests.training.conftest import SCORER
 from tests.training.test_resume import STEP, save_checkpoint
 from verl.dph import main
 from verl.dph.checks.run import FINISHED
-from verl.dph.config.program import CONFIG_DIR
 from verl.dph.training.rollout_metrics import validation_metrics
 from verl.dph.training.run_record import RunRecord, validation_source
 
@@ -41,8 +40,7 @@ def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     ]
     assert said[3] == f"Checkpoint: {folder}, best: {folder}"
     program, *overrides = shlex.split(said[4])[3:]
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        composed = compose("evaluate", overrides)
+    composed = compose("evaluate", overrides)
     evaluation, rollout = composed.evaluate, composed.actor_rollout_ref.rollout
     assert {name: rollout[name] for name in SAMPLED} == SAMPLED
     assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "python"])
@@ -173,8 +171,7 @@ def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
 
 def next_evaluation(run, config):
     command = RunRecord(run.folder)._next_command(config, run.folder)
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return compose("evaluate", shlex.split(command)[3:])
+    return compose("evaluate", shlex.split(command)[3:])
 
 
 @pytest.mark.parametrize("greedy", [{"do_sample": True, "temperature": 0}, {"do_sample": False, "temperature": 0.6}])
