@@ -27,7 +27,8 @@ def outer(kind):
 
 
 @pytest.mark.slow
-def test_a_user_error_in_a_task_or_a_constructor_is_one_sentence(capsys):
+def test_a_user_error_in_a_task_or_a_constructor_is_one_sentence(capsys, monkeypatch):
+    monkeypatch.setattr("rl.common.cli.shutdown_ray", lambda: None)  # one Ray for both
     ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     try:
         for kind in ("task", "actor"):
