@@ -121,10 +121,8 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def presampled(project):
-    """Every training prompt is sampled 4 times, on two replicas."""
-    project.outputs["presample"] = project.succeed(
-        "bash", "scripts/llama/offline_sampling.sh", "sampling", GPUS_PER_NODE="2"
-    )
+    """Every training prompt is sampled 4 times."""
+    project.outputs["presample"] = project.succeed("bash", "scripts/llama/offline_sampling.sh", "sampling")
     return project
 
 
