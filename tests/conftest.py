@@ -35,7 +35,7 @@ hypothesis.settings.load_profile("dph")
 REPOSITORY = Path(__file__).parents[1]
 
 # Folders whose tests share expensive runs, the longest first.
-SHARED_RUNS = ("end_to_end", "resume", "trainer_modes", "loggers", "cluster", "demo")
+SHARED_RUNS = ("end_to_end", "resume", "trainer_modes", "loggers", "cluster")
 SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 START_LIMIT_S = 60
 
