@@ -7,6 +7,7 @@ import subprocess
 import sys
 from os import environ
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from rl.checks.doctor import CHECKS, findings, run_findings
 from rl.checks.finding import warn
 from rl.checks.machine import Machine
 from rl.common.errors import UserError
-from rl.configuration.run import run_of
+from rl.configuration.run import Run, run_of
 from tests.checks.conftest import REPOSITORY, SCRIPT, SMALL, eight
 from verl.dph.checks import run as of_verl
 from verl.dph.pef.store import Store
@@ -24,16 +25,15 @@ PRESAMPLE, STORE = "scripts/llama/offline_sampling.sh", "scripts/llama/get_corre
 
 
 @pytest.fixture
-def look(variables, monkeypatch):
-    """The findings on a run, by name; of a script and its arguments, with changed variables."""
+def run_with(variables, monkeypatch):
+    """The run of a script and its arguments, with changed variables."""
 
-    def look(*arguments: str, **changes: str) -> dict:
+    def run_with(*arguments: str, **changes: str) -> Run:
         for name, value in (variables | changes).items():
             monkeypatch.setenv(name, value)
-        run = run_of(arguments[0], arguments[1:])
-        return dict(run_findings(Machine.of(run), run))
+        return run_of(arguments[0], arguments[1:])
 
-    return look
+    return run_with
 
 
 def test_a_run_that_can_start(doctor):
@@ -120,8 +120,9 @@ def test_an_environment_without_packages(variables, tmp_path):
     assert "cannot check a run (No module named 'omegaconf')" in checks["settings"]["found"]
 
 
-def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):
-    found = look(SCRIPT, "mine", *SMALL, MODEL_PATH=str(tmp_path), DATABASE_PATH=str(tmp_path / "none"))
+def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):
+    run = run_with(SCRIPT, "mine", *SMALL, MODEL_PATH=str(tmp_path), DATABASE_PATH=str(tmp_path / "none"))
+    found = dict(run_findings(Machine.of(run), run))
     assert found["model"].found.startswith(f"actor_rollout_ref.model.path={tmp_path} holds no config.json")
     assert found["settings"].status == "ok"
     assert {found[name].found for name in ("rules", "tokenizer", "disk")} == {"not checked, because of model"}
@@ -132,15 +133,11 @@ def test_a_wrong_model_and_a_scorer_without_databases(look, tmp_path):
 
 
 def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_database(
-    look, run_files, scorer_class, tmp_path
+    run_with, run_files, scorer_class, tmp_path, monkeypatch
 ):
-    """All are named in one run; shutil.disk_usage is replaced in the process that checks the disk."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import collections, shutil\n"
-        "usage = collections.namedtuple('usage', 'total used free')\n"
-        "shutil.disk_usage = lambda path: usage(10**9, 10**9, 600_000)\n"
-    )
-    variables = {"SFT_PT": str(tmp_path / "other.pt"), "PYTHONPATH": str(tmp_path)}
+    """All are named in one run."""
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=600_000))
+    variables = {"SFT_PT": str(tmp_path / "other.pt"), "VERL_PLATFORM": "cpu"}
     store = Store.load(str(run_files / "all_right.pt"))
     store.meta["model_hash"] = "0" * 64
     store.save(str(tmp_path / "other.pt"))
@@ -150,7 +147,8 @@ def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_d
     try:
         checkpoints = ("trainer.save_freq=5", "trainer.max_actor_ckpt_to_keep=2")
         variables |= {"DATABASE_PATH": "", "DPH_SCORER": scorer.address}
-        found = look(SCRIPT, "mine", *SMALL, *checkpoints, **variables)
+        run = run_with(SCRIPT, "mine", *SMALL, *checkpoints, **variables)
+        found = dict(of_verl.findings(run.config, run.program, 0.0))
     finally:
         scorer.stop()
     assert "other.pt was made with another model (000000000000" in found["store"].found
@@ -161,23 +159,24 @@ def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_d
     assert {found[name].status for name in ("settings", "rules", "data", "tokenizer", "verl's checks")} == {"ok"}
 
 
-def test_a_tokenizer_of_another_model(look, run_files, tmp_path):
+def test_a_tokenizer_of_another_model(run_with, run_files, tmp_path):
     """Pre-sampling, where nothing else loads a tokenizer before Ray; no scorer answers at an address that is given."""
     model = tmp_path / "model"
     shutil.copytree(run_files / "model", model)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"vocab_size": 60}))
     data = {"TRAIN_FILE": str(run_files / "train_wrong.parquet"), "DPH_SCORER": "http://127.0.0.1:1"}
-    found = look(PRESAMPLE, MODEL_PATH=str(model), **data)
+    run = run_with(PRESAMPLE, MODEL_PATH=str(model), VERL_PLATFORM="cpu", **data)
+    found = dict(of_verl.findings(run.config, run.program, 0.0))
     assert list(found) == ["settings", "batch", "files", "model", "rules", "tokenizer", "data", "scorer"]
     assert found["settings"].found == "1 x 1 ranks on cpu"
     assert "has 64 tokens and its config.json a vocab_size of 60" in found["tokenizer"].found
     assert found["scorer"].status == "fail" and "127.0.0.1:1" in found["scorer"].found
 
 
-def test_a_misspelt_setting_of_a_store_writing_run(look):
+def test_a_misspelt_setting_of_a_store_writing_run(run_with):
     with pytest.raises(UserError, match="data.sft_topk is not a setting: did you mean data.sft_top_k"):
-        look(STORE, "data.sft_topk=64")
+        Machine.of(run_with(STORE, "data.sft_topk=64"))
 
 
 def test_the_page_lists_every_check():
