@@ -22,7 +22,8 @@ from verl.workers.config import CheckpointEngineConfig
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
 from rl.data.sample_file import read_samples
-from tests.sampling.conftest import ANSWERS
+from tests.sample_files import write_parquet
+from tests.sampling.conftest import ANSWERS, shop_row
 from tests.tiny_run import prepare
 from verl.dph.pef import build
 from verl.dph.pef.store import Store
@@ -72,14 +73,14 @@ class RecordingTrainer:
 
 
 @pytest.fixture
-def trainer(tmp_path, model_folder, make_row, write_parquet, scorer_server, seeded_engine, monkeypatch):
+def trainer(tmp_path, model_folder, scorer_server, seeded_engine, monkeypatch):
     """Makes the trainer of a run that writes pef.pt for 30 prompts, with some settings changed."""
     overrides = {
         "device": "cpu",
         "actor_rollout_ref.actor.generate_sft": True,
         "actor_rollout_ref.model.path": model_folder,
-        "data.sft_files": write_parquet(tmp_path / "correct.parquet", *(make_row(i) for i in range(30))),
-        "data.sft_wrong_files": write_parquet(tmp_path / "wrong.parquet", make_row(30)),
+        "data.sft_files": write_parquet(tmp_path / "correct.parquet", *(shop_row(i) for i in range(30))),
+        "data.sft_wrong_files": write_parquet(tmp_path / "wrong.parquet", shop_row(30)),
         "data.sft_pt": tmp_path / "pef.pt",
         "data.max_prompt_length": 16,
         "data.max_response_length": 3,
@@ -246,13 +247,13 @@ def test_settings_that_give_no_rows_are_rejected(trainer, presampled, change, se
         prepare(trainer(**{"sft_samples": presampled, "sft_coverage": "solved"} | change).config)
 
 
-def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path, make_row, write_parquet):
+def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path):
     solved = {"sft_samples": presampled, "sft_coverage": "solved"}
     cut, metadata = presampled.read_bytes(), presampled.with_suffix(".meta.json")
     with pytest.raises(
         UserError, match=r"samples of another prompt with id (\d+) than .*correct.parquet row \1, or of another"
     ):
-        others = (make_row(i, prompt=[{"role": "user", "content": "which which which"}]) for i in range(30))
+        others = (shop_row(i, prompt=[{"role": "user", "content": "which which which"}]) for i in range(30))
         write_parquet(tmp_path / "correct.parquet", *others)
         prepare(trainer(**solved).config)
     dated = trainer(**solved).config
@@ -287,8 +288,8 @@ GIVEN = [
 ]
 
 
-def test_responses_from_elsewhere(trainer, tmp_path, make_row, write_parquet, caplog):
-    write_parquet(tmp_path / "wrong.parquet", make_row(30, prompt=OWN_PROMPT))
+def test_responses_from_elsewhere(trainer, tmp_path, caplog):
+    write_parquet(tmp_path / "wrong.parquet", shop_row(30, prompt=OWN_PROMPT))
     path = tmp_path / "given.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in GIVEN))
     writing = trainer(sft_responses=path, sft_responses_per_prompt=2, sft_top_k=TOP_K)

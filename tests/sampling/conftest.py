@@ -6,8 +6,6 @@ import random
 import threading
 import urllib.request
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Regex, pre_tokenizers
 from transformers import AutoTokenizer
@@ -17,7 +15,8 @@ from verl.workers.rollout.replica import TokenOutput
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import SampleRecord, SampleWriter, read_samples
 from rl.scorer.client.scorer_client import ScorerClient
-from tests.sample_files import metadata
+from tests.sample_files import metadata, write_parquet
+from tests.tiny_run import prompt_row
 from verl.dph.sampling.sampler import SamplingSettings, sample
 
 ANSWERS = (
@@ -30,7 +29,6 @@ ANSWERS = (
 )
 WORDS = ("which", "names", "prices", "are", "there")
 END = "<eos>"
-TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
 
 
@@ -61,31 +59,11 @@ def builder(tokenizer):
 def shop_row(id: int, /, **changes) -> dict:
     """A row in the paper's format, asking for the names of the shop's items in one of five wordings."""
     words = [WORDS[(id + shift) % len(WORDS)] for shift in range(3)]
-    return {
-        "data_source": "sql",
-        "prompt": [{"role": "user", "content": " ".join(words)}],
-        "reward_model": {"style": "rule", "ground_truth": TRUTH},
-        "id": id,
-        "extra_info": {"index": id, "split": "train"},
-    } | changes
+    return prompt_row(id, " ".join(words), extra_info={"index": id, "split": "train"}) | changes
 
 
 @pytest.fixture(scope="session")
-def make_row():
-    return shop_row
-
-
-@pytest.fixture(scope="session")
-def write_parquet():
-    def write(path, *rows):
-        pq.write_table(pa.Table.from_pylist(list(rows)), path)
-        return path
-
-    return write
-
-
-@pytest.fixture(scope="session")
-def train_parquet(tmp_path_factory, write_parquet):
+def train_parquet(tmp_path_factory):
     """Six prompts with ids 10, 11, ... 15."""
     path = tmp_path_factory.mktemp("data") / "train.parquet"
     return write_parquet(path, *(shop_row(10 + i) for i in range(6)))

@@ -21,7 +21,9 @@ from rl.configuration.compose import compose
 from rl.data.sample_file import PendingResponse, SampleWriter, journal_path, metadata_path, read_metadata
 from rl.data.sample_summary import summarize
 from rl.scorer.client.scorer_client import ScorerUnavailable
-from tests.sampling.conftest import TRUTH, sorted_records
+from tests.sample_files import write_parquet
+from tests.sampling.conftest import shop_row, sorted_records
+from tests.tiny_run import TRUTH
 from verl.dph import presample
 from verl.dph.sampling import job, rollout_engine
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count, rollout_client
@@ -121,23 +123,21 @@ def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
     return answered
 
 
-def rescored(overrides: dict, make_row, write_parquet, **changes):
+def rescored(overrides: dict, **changes):
     """A job that scores the responses drawn before with another gold."""
     path = overrides["presample.output"]
     truth = TRUTH | {"gold_sql": "SELECT id FROM item"}
-    rows = [make_row(10 + i, reward_model={"style": "rule", "ground_truth": truth}, **changes) for i in range(6)]
+    rows = [shop_row(10 + i, reward_model={"style": "rule", "ground_truth": truth}, **changes) for i in range(6)]
     corrected = {"data.train_files": write_parquet(path.with_name("corrected.parquet"), *rows)}
     return replace(prepared(overrides | corrected, path.with_name("corrected.jsonl")), responses=path)
 
 
-def test_samples_are_drawn_scored_and_described(
-    overrides, drawn, model_folder, train_parquet, tokenizer, make_row, write_parquet
-):
+def test_samples_are_drawn_scored_and_described(overrides, drawn, model_folder, train_parquet, tokenizer):
     path = overrides["presample.output"] = drawn
     records = sorted_records(path)
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
     assert len({tuple(r.response_ids) for r in records}) > 3
-    corrected = rescored(overrides, make_row, write_parquet)
+    corrected = rescored(overrides)
     assert asyncio.run(job.draw(corrected, lambda: pytest.fail("it needs no engine"))).samples == 0
     again = sorted_records(corrected.output)
     assert [record.response_ids for record in again] == [record.response_ids for record in records]
@@ -151,7 +151,7 @@ def test_samples_are_drawn_scored_and_described(
     with pytest.raises(UserError, match="scores responses that .*changed.jsonl no longer holds: delete"):
         asyncio.run(job.draw(changed, lambda: pytest.fail("it needs no engine")))
     corrected.output.unlink()
-    other = rescored(overrides, make_row, write_parquet, prompt=[{"role": "user", "content": "which prices"}])
+    other = rescored(overrides, prompt=[{"role": "user", "content": "which prices"}])
     with pytest.raises(UserError, match="has another prompt there; sample it as a split of its own"):
         asyncio.run(job.draw(other, lambda: pytest.fail("it needs no engine")))
     other.tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}"  # its prompts have other texts every day
@@ -246,14 +246,12 @@ def test_a_larger_model_has_a_process_of_its_own(overrides, monkeypatch):
     assert not rollout_engine.runs_in_this_process(nowhere)
 
 
-def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(
-    overrides, tmp_path, make_row, write_parquet, monkeypatch, capsys
-):
+def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(overrides, tmp_path, monkeypatch, capsys):
     """Asked before the engine starts, and again while samples are scored: exit code 2 and no traceback."""
     monkeypatch.setattr("verl.dph.checks.run.check_rollout", lambda config: None)
     truth = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
-    foreign = make_row(2, reward_model={"style": "rule", "ground_truth": truth})
-    file = write_parquet(tmp_path / "mixed.parquet", make_row(1), foreign)
+    foreign = shop_row(2, reward_model={"style": "rule", "ground_truth": truth})
+    file = write_parquet(tmp_path / "mixed.parquet", shop_row(1), foreign)
     config = composed(overrides | {"data.train_files": file})
 
     @contextlib.asynccontextmanager
@@ -336,10 +334,10 @@ def test_a_rollout_that_cannot_work_is_refused_before_ray(overrides, monkeypatch
         check_rollout(composed(overrides | changes))
 
 
-def test_replicas_are_data_parallel_and_overlong_prompts_left_out(overrides, tmp_path, make_row, write_parquet):
-    long = make_row(2, prompt=[{"role": "user", "content": "names " * 20}])
+def test_replicas_are_data_parallel_and_overlong_prompts_left_out(overrides, tmp_path):
+    long = shop_row(2, prompt=[{"role": "user", "content": "names " * 20}])
     overrides |= {
-        "data.train_files": write_parquet(tmp_path / "mixed.parquet", make_row(1), long),
+        "data.train_files": write_parquet(tmp_path / "mixed.parquet", shop_row(1), long),
         "data.filter_overlong_prompts": True,
         "trainer.nnodes": 2,
         "trainer.n_gpus_per_node": 8,

@@ -16,20 +16,22 @@ from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
 from rl.data.rows import PromptFiles, read_rows
-from tests.sampling.conftest import CHAT_TEMPLATE, TRUTH
+from tests.sample_files import write_parquet
+from tests.sampling.conftest import CHAT_TEMPLATE, shop_row
+from tests.tiny_run import TRUTH
 from verl.dph.sampling.job import stop_ids, tokenized_prompts
 
 
-def test_rows_keep_their_order_over_files(tmp_path, make_row, write_parquet):
+def test_rows_keep_their_order_over_files(tmp_path):
     files = [
-        write_parquet(tmp_path / "a.parquet", make_row(3), make_row(1)),
-        write_parquet(tmp_path / "b.parquet", make_row(2)),
+        write_parquet(tmp_path / "a.parquet", shop_row(3), shop_row(1)),
+        write_parquet(tmp_path / "b.parquet", shop_row(2)),
     ]
     rows = read_rows(files)
     assert [r.id for r in rows] == [3, 1, 2]
     assert rows[2].question == TRUTH
     assert rows[2].messages == [{"role": "user", "content": "prices are there"}]
-    write_parquet(files[1], make_row(1))
+    write_parquet(files[1], shop_row(1))
     with pytest.raises(UserError, match=r"b.parquet row 0: id 1 is also in .*a.parquet row 1"):
         read_rows(files)
 
@@ -47,13 +49,13 @@ def test_rows_keep_their_order_over_files(tmp_path, make_row, write_parquet):
         ({"reward_model": {"ground_truth": "42"}}, "row 0: reward_model.ground_truth is str"),
     ],
 )
-def test_a_malformed_row_is_named_with_file_and_key(tmp_path, make_row, write_parquet, changes, named):
-    file = write_parquet(tmp_path / "train.parquet", make_row(1, **changes))
+def test_a_malformed_row_is_named_with_file_and_key(tmp_path, changes, named):
+    file = write_parquet(tmp_path / "train.parquet", shop_row(1, **changes))
     with pytest.raises(UserError, match=f"{file} {named}"):
         read_rows([file])
 
 
-def test_files_that_are_none(tmp_path, make_row):
+def test_files_that_are_none(tmp_path):
     with pytest.raises(UserError, match="absent.parquet does not exist"):
         read_rows([tmp_path / "absent.parquet"])
     (tmp_path / "text.parquet").write_text("not parquet")
@@ -62,7 +64,7 @@ def test_files_that_are_none(tmp_path, make_row):
     pq.write_table(pa.table({"id": [1], "prompt": ["x"]}), tmp_path / "short.parquet")
     with pytest.raises(UserError, match="short.parquet has no column data_source, reward_model"):
         read_rows([tmp_path / "short.parquet"])
-    pq.write_table(pa.Table.from_pylist([make_row(1)]).slice(0, 0), tmp_path / "empty.parquet")
+    pq.write_table(pa.Table.from_pylist([shop_row(1)]).slice(0, 0), tmp_path / "empty.parquet")
     with pytest.raises(UserError, match="empty.parquet holds no row"):
         read_rows([tmp_path / "empty.parquet"])
     with pytest.raises(UserError, match="list of data files holds no row"):
@@ -131,20 +133,18 @@ def test_prompts_are_tokenized_as_by_verls_agent_loop(changes, prompt, model_fol
     assert tokenizer.decode(sent[0]) == prompt
 
 
-def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(
-    tmp_path, builder, make_row, write_parquet
-):
-    long = make_row(2, prompt=[{"role": "user", "content": "names " * 20}])
-    prompts = PromptFiles([write_parquet(tmp_path / "train.parquet", make_row(1), long, make_row(3))], builder, 5)
+def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(tmp_path, builder):
+    long = shop_row(2, prompt=[{"role": "user", "content": "names " * 20}])
+    prompts = PromptFiles([write_parquet(tmp_path / "train.parquet", shop_row(1), long, shop_row(3))], builder, 5)
     assert (prompts.rows, len(prompts), prompts.overlong) == (3, 2, {2: 22})
     for _ in range(2):
         assert [(prompt.id, len(prompt.token_ids)) for prompt in prompts] == [(1, 5), (3, 5)]
-    write_parquet(tmp_path / "train.parquet", make_row(1), make_row(3))
+    write_parquet(tmp_path / "train.parquet", shop_row(1), shop_row(3))
     with pytest.raises(UserError, match="train.parquet changed during sampling"):
         list(prompts)
 
 
-def test_a_prompt_that_the_chat_template_rejects_is_named(tmp_path, model_folder, make_row, write_parquet):
+def test_a_prompt_that_the_chat_template_rejects_is_named(tmp_path, model_folder):
     """Some models' templates take no system prompt."""
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     # Wherever it stands: verl tries once more, with an empty user message first.
@@ -153,15 +153,15 @@ def test_a_prompt_that_the_chat_template_rejects_is_named(tmp_path, model_folder
     tokenizer.chat_template = refusal + CHAT_TEMPLATE
     builder = create_continuous_token_builder(tokenizer, hf_model_type="llama", chat_template_kwargs={})
     prompt = [{"role": role, "content": "names"} for role in ("system", "user")]
-    data = write_parquet(tmp_path / "train.parquet", make_row(1), make_row(2, prompt=prompt))
+    data = write_parquet(tmp_path / "train.parquet", shop_row(1), shop_row(2, prompt=prompt))
     with pytest.raises(UserError, match=r"train.parquet row 1: .* template rejects the prompt \(no system role\)"):
         PromptFiles([data], builder, 5)
 
 
-def test_prompts_stay_on_disk(tmp_path, builder, make_row):
+def test_prompts_stay_on_disk(tmp_path, builder):
     """Row by row from the file: the texts of 1,000 rows, 4 MB, are never in memory together."""
     message = {"role": "user", "content": f"which {'names ' * 680}"}
-    rows = pa.Table.from_pylist([make_row(id, prompt=[message]) for id in range(1_000)])
+    rows = pa.Table.from_pylist([shop_row(id, prompt=[message]) for id in range(1_000)])
     pq.write_table(rows, tmp_path / "train.parquet", use_dictionary=False, write_batch_size=64, data_page_size=1 << 16)
     del rows
     prompts = PromptFiles([tmp_path / "train.parquet"], builder, 5_000)
