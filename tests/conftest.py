@@ -24,6 +24,8 @@ import torch
 import yaml
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.programs import REPOSITORY
+
 # A shell ignores SIGINT in what it starts with `&`; programs that a test interrupts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -31,8 +33,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Time decides no test.
 hypothesis.settings.register_profile("dph", deadline=None)
 hypothesis.settings.load_profile("dph")
-
-REPOSITORY = Path(__file__).parents[1]
 
 # Folders whose tests share expensive runs, the longest first.
 SHARED_RUNS = ("end_to_end", "resume", "trainer_modes", "loggers", "cluster")

@@ -14,6 +14,7 @@ import torch
 
 from rl.checks.estimate import Workload, workload
 from rl.configuration.run import run_of
+from tests.programs import REPOSITORY
 from tests.scorer.client.conftest import fake  # noqa: F401
 from tests.tiny_run import prompt_tokens, store_origin
 from tests.training.conftest import (  # noqa: F401
@@ -28,7 +29,6 @@ from tests.training.conftest import (  # noqa: F401
 from verl.dph.checks import run as _  # noqa: F401  # verl settles its platform here, before a test sets VERL_PLATFORM
 from verl.dph.pef.store import Row, Store
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = "scripts/llama/js_kl.sh"
 SMALL = ("data.sft_batch_size=8", "data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
 

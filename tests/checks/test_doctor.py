@@ -17,7 +17,8 @@ from rl.checks.finding import warn
 from rl.checks.machine import Machine
 from rl.common.errors import UserError
 from rl.configuration.run import Run, run_of
-from tests.checks.conftest import REPOSITORY, SCRIPT, SMALL, eight
+from tests.checks.conftest import SCRIPT, SMALL, eight
+from tests.programs import REPOSITORY
 from verl.dph.checks import run as of_verl
 from verl.dph.pef.store import Store
 

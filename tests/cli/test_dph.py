@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +14,8 @@ import shtab
 
 from rl import cli
 from rl.configuration.methods import KINDS, methods
+from tests.programs import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PROMISED = (
     *("demo", "study", "prepare", "presample", "split", "store", "plan", "train"),
     *("watch", "evaluate", "export", "report", "compare", "inspect", "audit", "scorer", "doctor", "version"),

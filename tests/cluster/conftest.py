@@ -18,7 +18,8 @@ import psutil
 import pytest
 import yaml
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.programs import REPOSITORY
+
 # Longer than a slow machine takes; the tests go on as soon as the expected thing happens.
 PATIENCE_S = 600.0
 MARK = "CLUSTER_TEST"

@@ -11,8 +11,8 @@ import yaml
 from rl.cluster import programs
 from rl.common.time_limits import LAUNCHER_GRACE_S
 from rl.configuration.methods import known_variables
+from tests.programs import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SBATCH = REPOSITORY / "scripts" / "cluster" / "slurm.sbatch"
 PYTORCHJOB = REPOSITORY / "scripts" / "cluster" / "pytorchjob.yaml"
 

@@ -1,12 +1,11 @@
 """The table of training metrics against the sources that log them."""
 
 import re
-from pathlib import Path
 
 from rl.common.training_metrics import training_metrics
+from tests.programs import REPOSITORY
 
 ALL = [metric for metrics in training_metrics().values() for metric in metrics]
-REPOSITORY = Path(__file__).parents[2]
 # Sums from which update_metrics makes metrics.
 INTERNAL = {"dph/unbounded_weight", "dph/removed_weight"}
 LOGGED = re.compile(r'"(dph/[a-z_]+(?:/[a-z_{}]+)?)"')

@@ -20,9 +20,9 @@ import pytest
 from rl import cli
 from rl.configuration.compose import compose
 from rl.launch import __main__ as launch
+from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 HYDRA = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
 CHECKED = ("bash", "python", "make", "dph")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from rl.metrics.pass_at_k import pass_at_k
-from tests.docs.test_study import FOLDER, REPOSITORY
+from tests.docs.test_study import FOLDER
+from tests.programs import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "explanation" / "measurements.md").read_text()
 SECTION = PAGE.partition("\n## On a GPU\n")[2].partition("\n## ")[0]

@@ -2,14 +2,13 @@
 
 import json
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.docs.conftest import rows
+from tests.programs import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "study"
 DEMO = json.loads((FOLDER / "demo.json").read_text())
 PRETRAINED = json.loads((FOLDER / "pretrained.json").read_text())

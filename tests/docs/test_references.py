@@ -9,7 +9,8 @@ import tokenize
 from functools import cache
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.programs import REPOSITORY
+
 FOLDERS = (".ci", "benchmarks", "data", "docker", "docs", "packaging", "rl", "scripts", "tests", "verl")
 SUFFIXES = (".cff", ".md", ".py", ".sbatch", ".sh", ".toml", ".txt", ".yaml", ".yml")
 # Written by a program of ours or by the reader, or part of BIRD's and Spider's evaluators and of vLLM.

@@ -2,11 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.programs import REPOSITORY
+
 TABLES = json.loads((REPOSITORY / "rl" / "evaluation" / "paper" / "paper.json").read_text())["tables"]
 EXPERIMENTS = {
     "llama-sql": "bash scripts/llama/",

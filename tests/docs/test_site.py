@@ -17,8 +17,8 @@ from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.programs import PROGRAMS
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
 from tests.docs.conftest import DOCS, site_module
+from tests.programs import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [path for path in sorted(DOCS.rglob("*.md")) if "study" not in path.parts]
 ZENSICAL = REPOSITORY / ".venv-docs" / "bin" / "zensical"
 LONGEST_PARAGRAPH = 5 * 120  # characters: five lines of a page

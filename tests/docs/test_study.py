@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ from rl.demo.methods import METHODS
 from rl.demo.study import SEEDS as SEEDS_OF_THE_STUDY
 from rl.demo.study import parser
 from tests.docs.conftest import rows, site_module
+from tests.programs import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "study"
 STUDY = json.loads((FOLDER / "study.json").read_text())
 SEEDS = json.loads((FOLDER / "seeds.json").read_text())

@@ -13,26 +13,14 @@ from rl.cluster.scorer import temporary_scorer
 from rl.demo.base_model import SftSettings, make_model
 from rl.demo.experiment import scorer_config
 from rl.demo.task import TaskSettings, make_task
+from tests.programs import REPOSITORY, SMALL_RUN, output_of
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SETTINGS = {
-    "DEVICE": "cpu",
-    "GPUS_PER_NODE": "1",
+SETTINGS = SMALL_RUN | {
     "MAX_PROMPT_LENGTH": "40",
     "MAX_RESPONSE_LENGTH": "48",
     "SAMPLES_PER_PROMPT": "4",
-    "TRAIN_BATCH_SIZE": "4",
-    "MINI_BATCH_SIZE": "2",
-    "ROLLOUT_N": "4",
-    "SFT_BATCH_SIZE": "4",
-    "SFT_NORMALIZATION": "per_set",
-    "LEARNING_RATE": "1e-3",
     "TOP_P": "1.0",
     "MAX_TOKENS_PER_GPU": "4000",
-    "EPOCHS": "100",
-    "TEST_FREQ": "-1",
-    "SEED": "1",
-    "OMP_NUM_THREADS": "1",
 }
 TIME_LIMIT_S = 280
 
@@ -45,7 +33,6 @@ class Project:
         self.data, self.runs = folder / "data", folder / "runs"
         self.outputs: dict[str, str] = {}  # what each program printed
         self.environment = SETTINGS | {
-            "PYTHON": sys.executable,
             "MODEL_PATH": str(self.model),
             "TRAIN_FILE": str(self.task / "train.parquet"),
             "VAL_FILES": str(self.task / "test_in_domain.parquet"),
@@ -54,22 +41,9 @@ class Project:
             "OUTPUT_DIR": str(self.runs),
         }
 
-    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess:
-        """A program of the repository; its output is one text."""
-        return subprocess.run(
-            command,
-            cwd=REPOSITORY,
-            env=os.environ | self.environment | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIME_LIMIT_S,
-        )
-
     def succeed(self, *command: str, **environment: str) -> str:
-        finished = self.run(*command, **environment)
-        assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
-        return finished.stdout
+        """What a program of the repository prints."""
+        return output_of(command, environment=os.environ | self.environment | environment, timeout=TIME_LIMIT_S)
 
     def train_until(self, step: int, script: str, *arguments: str, **environment: str) -> tuple[subprocess.Popen, str]:
         """A training run that has logged `step` and goes on, and what it printed until then."""

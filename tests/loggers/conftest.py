@@ -5,7 +5,6 @@ Two steps at a small learning rate change its log-probs, but not what it says.
 """
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.programs import output_of
 from tests.tiny_run import metrics_of, prompt_row, save_store
 
 WORDS = ["<pad>", "<eos>", "<unk>", "right", "wrong", "good", "bad", "mixed", *(f"w{i}" for i in range(24))]
@@ -66,6 +66,7 @@ SETTINGS = {
     "trainer.keep_probe.prompts": 5,
     "trainer.keep_probe.n": 8,
 }
+ENVIRONMENT = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 TIME_LIMIT_S = 500  # 45 s on two cores that nobody else uses
 
 
@@ -117,19 +118,14 @@ class Run:
             "reward.custom_reward_function.path": task / "reward.py",
             "trainer.default_local_dir": self.folder,
         }
-        finished = subprocess.run(
+        # No login of the user's.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "SWANLAB_"))}
+        self.output = output_of(
             [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in (SETTINGS | data).items())],
             cwd=self.elsewhere,
-            env={name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "SWANLAB_"))}
-            # No login of the user's.
-            | {"HOME": str(self.folder), "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            environment=kept | ENVIRONMENT | {"HOME": str(self.folder)},
             timeout=TIME_LIMIT_S,
         )
-        self.output = finished.stdout
-        assert finished.returncode == 0, self.output[-8000:]
         self.metrics = metrics_of(self.folder / "metrics")
 
 

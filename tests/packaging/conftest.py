@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.programs import REPOSITORY
+
 UV = Path(sys.executable).with_name("uv")
 
 

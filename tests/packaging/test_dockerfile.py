@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import REPOSITORY
+from tests.programs import REPOSITORY
 
 DOCKERFILE = REPOSITORY / "docker" / "Dockerfile"
 FILES = sorted(DOCKERFILE.parent.iterdir())

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from rl.cli import COMMANDS
-from tests.packaging.conftest import REPOSITORY
+from tests.programs import REPOSITORY
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import REPOSITORY
+from tests.programs import REPOSITORY
 
 PROGRAM = REPOSITORY / "packaging" / "gpu" / "check_machine.py"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import REPOSITORY, UV
+from tests.packaging.conftest import UV
+from tests.programs import REPOSITORY
 
 PYTORCH_CPU = "https://download.pytorch.org/whl/cpu"
 # How uv resolves each; a lock that goes with a file constrains it.

@@ -14,7 +14,7 @@ from rl.common.time_limits import SERVER_START_S
 from rl.scorer.app import create_app
 from rl.scorer.config import Settings, load_settings
 from rl.scorer.options import parser
-from tests.packaging.conftest import REPOSITORY
+from tests.programs import REPOSITORY
 
 FOLDER = REPOSITORY / "packaging" / "scorer"
 UNIT = (FOLDER / "dph-scorer.service").read_text()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import REPOSITORY, UV
+from tests.packaging.conftest import UV
+from tests.programs import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "howto" / "other-trainers.md"
 

@@ -5,8 +5,6 @@ Random weights give right and wrong answers at once, so that nothing has to be t
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +12,9 @@ import pandas as pd
 import pytest
 import torch
 
+from tests.programs import SMALL_RUN, output_of
 from tests.tiny_run import metrics_of, prompt_row, save_store
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 ANSWERS = [
     "```sql\nSELECT name FROM item\n```",
     "```sql\nSELECT id FROM item\n```",
@@ -28,26 +26,14 @@ CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %
 FIRST_STORED = 1000  # the id
 PROMPTS, STORED, VALIDATED = 10, 10, 6  # 10 prompts are two steps of 4 and two that wait for the next epoch
 STOP, TOTAL = 3, 6  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
-SETTINGS = {
+SETTINGS = SMALL_RUN | {
     "VERBOSE": "1",
-    "DEVICE": "cpu",
-    "GPUS_PER_NODE": "1",
     "MAX_PROMPT_LENGTH": "16",
     "MAX_RESPONSE_LENGTH": "24",
-    "TRAIN_BATCH_SIZE": "4",
-    "MINI_BATCH_SIZE": "2",
-    "ROLLOUT_N": "4",
-    "SFT_BATCH_SIZE": "4",
-    "SFT_NORMALIZATION": "per_set",
-    "LEARNING_RATE": "1e-3",
     "TOP_P": "0.95",
     "MAX_TOKENS_PER_GPU": "120",  # several micro-batches a mini-batch
-    "EPOCHS": "100",
-    "TEST_FREQ": "-1",
     "SAVE_FREQ": str(STOP),
     "VAL_N": "2",
-    "SEED": "1",
-    "OMP_NUM_THREADS": "1",
 }
 OVERRIDES = (
     "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
@@ -90,7 +76,6 @@ class Task:
         make_prompts(folder / "val.parquet", 100, VALIDATED)
         save_store(folder / "pef.pt", folder / "model", right_answers())
         self.environment = SETTINGS | {
-            "PYTHON": sys.executable,
             "MODEL_PATH": str(folder / "model"),
             "TRAIN_FILE": str(folder / "train.parquet"),
             "TRAIN_WRONG": str(folder / "train.parquet"),
@@ -101,23 +86,12 @@ class Task:
             "DPH_SCORER": scorer,
         }
 
-    def train(self, script: str, name: str, *arguments: str, steps: int, **environment: str) -> str:
+    def train(self, script: str, name: str, *arguments: str, steps: int, code: int = 0, **environment: str) -> str:
         """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`. Its output."""
-        finished = self.start(script, name, *arguments, steps=steps, **environment)
-        assert finished.returncode == 0, f"{script} {name} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
-        return finished.stdout
-
-    def start(self, script: str, name: str, *arguments: str, steps: int, **environment: str):
         dump = f"trainer.rollout_data_dir={self.folder / 'rollouts' / name}"
-        return subprocess.run(
-            ["bash", f"scripts/llama/{script}.sh", name, *arguments, *OVERRIDES, dump],
-            cwd=REPOSITORY,
-            env=os.environ | self.environment | {"TOTAL_STEPS": str(steps)} | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIME_LIMIT_S,
-        )
+        command = ["bash", f"scripts/llama/{script}.sh", name, *arguments, *OVERRIDES, dump]
+        variables = os.environ | self.environment | {"TOTAL_STEPS": str(steps)} | environment
+        return output_of(command, environment=variables, timeout=TIME_LIMIT_S, code=code)
 
     def metrics(self, name: str) -> dict[int, dict[str, float]]:
         """Every metric of every step of a run, by step."""

@@ -96,9 +96,8 @@ def test_a_finished_run_ends_with_its_summary_and_starts_nothing(task):
 
 
 def test_another_method_of_the_same_name_is_rejected(task):
-    ended = task.start("forward_kl", "resumed", "0.05", steps=2 * TOTAL)
-    assert ended.returncode == 2
-    assert f"global_step_{TOTAL} was trained with other settings" in ended.stdout
+    said = task.train("forward_kl", "resumed", "0.05", steps=2 * TOTAL, code=2)
+    assert f"global_step_{TOTAL} was trained with other settings" in said
     for change in ("sft_loss_coeff was 0.2 and is 0.05", "sft_loss_mode was js_low_var and is forward"):
-        assert f"actor_rollout_ref.actor.{change}" in ended.stdout
-    assert ended.stdout.count(" was ") == 3  # nothing else differs
+        assert f"actor_rollout_ref.actor.{change}" in said
+    assert said.count(" was ") == 3  # nothing else differs

@@ -16,9 +16,9 @@ from rl.data.rows import read_rows
 from rl.scorer.client.scorer_client import ScorerClient, ScorerUnavailable
 from rl.scorer.client.shared import close_shared_clients
 from rl.scorer.server import main
+from tests.programs import REPOSITORY
 from verl.dph.reward.score import compute_score
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "tutorials" / "own-task.md"
 
 

@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from transformers import AutoTokenizer
 
 from rl.common.processes import end_process_tree
+from tests.programs import REPOSITORY, output_of
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 MASTERED, EXPLORED = 12, 16
 # In place of the page's model and lengths; its batch sizes are the page's.
@@ -64,34 +64,25 @@ class Traveller:
         self.settings = dict(SETTINGS)
         self.output: dict[str, str] = {}
 
-    def run(self, command: str, **settings: str) -> subprocess.CompletedProcess:
-        """A command as the page has it, after the page's settings, ours and these."""
+    def walk(self, command: str, code: int = 0, **settings: str) -> str:
+        """What a command prints, as the page has it, after the page's settings, ours and these."""
         values = {"MODEL_PATH": str(self.model)} | self.settings | settings
         ours = "\n".join(f"export {name}='{value}'" for name, value in values.items())
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("DPH_", "VERL_"))}
-        return subprocess.run(
+        return output_of(
             ["bash", "-c", f"{self.exports}\n{ours}\n{command}"],
             cwd=self.folder,
-            env=environment | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            environment=environment | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             timeout=TIME_LIMIT_S,
+            code=code,
         )
-
-    def walk(self, command: str, **settings: str) -> str:
-        """What a command prints, which must end well."""
-        finished = self.run(command, **settings)
-        assert finished.returncode == 0, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
-        return finished.stdout
 
     def wrong_turn(self, command: str, **settings: str) -> str:
         """What a command says that is wrong: a sentence for each fault."""
-        finished = self.run(command, **settings)
-        assert finished.returncode == 2, f"{command} ended with {finished.returncode}:\n{finished.stdout[-6000:]}"
-        assert "Traceback" not in finished.stdout, finished.stdout[-6000:]
-        before, error, sentences = finished.stdout.rpartition("Error: ")
-        assert error and before[-1:] in ("", "\n"), finished.stdout[-6000:]
+        said = self.walk(command, code=2, **settings)
+        assert "Traceback" not in said, said[-6000:]
+        before, error, sentences = said.rpartition("Error: ")
+        assert error and before[-1:] in ("", "\n"), said[-6000:]
         return sentences
 
     def command(self, part: str) -> str:

@@ -22,9 +22,9 @@ from rl.scorer.config import SqlSettings
 from rl.scorer.sandbox import confine
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.sql.scoring import SqlScorer
+from tests.programs import REPOSITORY
 from tests.scorer.postgresql import Postgresql
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 SHIPPED_SETTINGS = REPOSITORY / "rl" / "scorer" / "sql.yaml"
 START_SECONDS = 60

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scorer.conftest import REPOSITORY, RUNAWAY, SCRIPT, Scorer, fenced, wait_until_gone
+from tests.programs import REPOSITORY
+from tests.scorer.conftest import RUNAWAY, SCRIPT, Scorer, fenced, wait_until_gone
 
 
 def connect(scorer: Scorer) -> socket.socket:

@@ -22,8 +22,8 @@ from rl.configuration import compose
 from rl.configuration.nesting import flat
 from rl.configuration.settle import settle
 from rl.launch import __main__ as launch
+from tests.programs import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "scripts"
 # Writes its arguments and the environment as JSON to $RECORD; "-c" asks whether it has verl; the launcher is real.
 RECORDER = """#!/bin/sh

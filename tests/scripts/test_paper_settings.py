@@ -1,7 +1,6 @@
 """The resolved configuration of every script under every experiment is the paper's, and verl and verl.dph accept it."""
 
 import warnings
-from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -12,11 +11,11 @@ from rl.checks.run import settings
 from rl.configuration.nesting import flat
 from rl.data.benchmarks import MATH_TESTS
 from rl.data.questions import scorer_question
+from tests.programs import REPOSITORY
 from verl.dph.checks.run import MAIN, Subject, rules_of_training
 from verl.dph.config import attention
 from verl.dph.training import config as training_config
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # Script folder, SETTINGS (empty: the folder's own), then the paper's settings (docs/howto/reproduce.md).
 EXPERIMENTS = {
     "llama_sql": ("llama", "", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),

@@ -186,6 +186,5 @@ def test_rewards_that_cannot_be_had_end_an_asynchronous_run(training):
     reward = training.folder / "no_reward.py"
     reward.write_text("def compute_score(*args, **kwargs):\n    raise ConnectionError('the scorer is down')\n")
     settings = COLOCATE | {"reward__custom_reward_function__path": reward, "data__max_response_length": 50}
-    result = training.start("failing", **settings, trainer__total_training_steps=2)
-    assert result.returncode != 0
-    assert re.search(r"\d+ of 8 rollouts failed in step 1", result.stdout)
+    said = training.output("failing", code=2, **settings, trainer__total_training_steps=2)
+    assert re.search(r"\d+ of 8 rollouts failed in step 1", said)

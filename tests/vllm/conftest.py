@@ -20,10 +20,10 @@ from rl.demo.base_model import Shape, build_model, tokenized
 from rl.demo.experiment import scorer_config
 from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer, response_text
+from tests.programs import REPOSITORY
 from tests.tiny_run import store_origin
 from verl.dph.pef.store import Row, Store
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # The trainer waits forever when its vLLM worker dies in a weight update.
 TIME_LIMIT_S = 540
 STEPS = 3

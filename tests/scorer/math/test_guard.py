@@ -17,7 +17,8 @@ import pytest
 from rl.scorer.config import MathSettings
 from rl.scorer.math.scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score
-from tests.scorer.conftest import REPOSITORY, running
+from tests.programs import REPOSITORY
+from tests.scorer.conftest import running
 
 # Of processor time, for one answer and for the worker, which is killed.
 SECONDS = 0.2

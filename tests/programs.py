@@ -1,0 +1,41 @@
+"""Programs that tests start in the checkout."""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+# Variables of a training run at its smallest, through a launch script.
+SMALL_RUN = {
+    "PYTHON": sys.executable,
+    "DEVICE": "cpu",
+    "GPUS_PER_NODE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TRAIN_BATCH_SIZE": "4",
+    "MINI_BATCH_SIZE": "2",
+    "ROLLOUT_N": "4",
+    "SFT_BATCH_SIZE": "4",
+    "SFT_NORMALIZATION": "per_set",
+    "LEARNING_RATE": "1e-3",
+    "EPOCHS": "100",
+    "TEST_FREQ": "-1",
+    "SEED": "1",
+}
+
+
+def output_of(
+    command: Sequence[str], *, environment: Mapping[str, str], timeout: float, cwd: Path = REPOSITORY, code: int = 0
+) -> str:
+    """What a program that ends with this exit code prints, stdout and stderr as one text."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout[-8000:]}"
+    return done.stdout
