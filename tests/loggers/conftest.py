@@ -11,10 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-import torch.nn.functional as F
 
 from tests.programs import output_of
-from tests.tiny_run import metrics_of, prompt_row, save_store
+from tests.tiny_run import metrics_of, prompt_row, save_store, teach
 
 WORDS = ["<pad>", "<eos>", "<unk>", "right", "wrong", "good", "bad", "mixed", *(f"w{i}" for i in range(24))]
 END, RIGHT, WRONG = 1, 3, 4
@@ -85,13 +84,7 @@ def teach_model(folder: Path, word_llama) -> None:
             for number in range(24)
         ]
     )
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(150):
-        logits = model(sequences).logits[:, 1:-1]  # of the answer and the end
-        loss = F.cross_entropy(logits.flatten(0, 1), sequences[:, 2:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    teach(model, sequences, lr=1e-2, steps=300)
     model.save_pretrained(folder)
 
 
@@ -133,10 +126,7 @@ class Run:
 def task(tmp_path_factory, word_llama) -> Path:
     """A folder with model/, train_correct.parquet, train_wrong.parquet, pef.pt and reward.py."""
     folder = tmp_path_factory.mktemp("probe")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a tenth of the time on a machine that others use too
     teach_model(folder / "model", word_llama)
-    torch.set_num_threads(threads)
     save_prompts(folder / "train_correct.parquet", 0, SOLVED)
     save_prompts(folder / "train_wrong.parquet", len(SOLVED), EXPLORED)
     # "right" after the first prompts of SOLVED

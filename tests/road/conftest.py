@@ -16,11 +16,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import torch
-import torch.nn.functional as F
 from transformers import AutoTokenizer
 
 from rl.common.processes import end_process_tree
 from tests.programs import REPOSITORY, output_of
+from tests.tiny_run import teach
 
 DOCS = REPOSITORY / "docs"
 MASTERED, EXPLORED = 12, 16
@@ -132,18 +132,7 @@ class Traveller:
                 for word in words
             ]
         )
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # a tenth of the time on a machine that others use too
-        optimizer = torch.optim.Adam(self.network.parameters(), lr=lr)
-        decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
-        for _ in range(steps):
-            logits = self.network(batch).logits[:, -3:-1]
-            loss = F.cross_entropy(logits.flatten(0, 1), batch[:, -2:].flatten())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            decay.step()
-        torch.set_num_threads(threads)
+        logits = teach(self.network, batch, lr=lr, steps=steps)
         sure = logits[:, 0].softmax(-1).gather(1, batch[:, -2:-1])[::2, 0] > 0.95
         assert sum(sure) > 0.9 * sum(first == second for first, second in said)
         self.network.save_pretrained(self.model)
