@@ -18,13 +18,12 @@ from unittest import mock
 import pytest
 
 from rl import cli
-from rl.configuration.compose import compose
+from rl.configuration.compose import CONFIG_OF, compose
 from rl.launch import __main__ as launch
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-HYDRA = {"verl.dph.main": "dph_trainer", "verl.dph.presample": "presample", "verl.dph.evaluate": "evaluate"}
 CHECKED = ("bash", "python", "make", "dph")
 # Programs of others, and the shell's own words.
 OTHERS = {"pip", "uv", "docker", "sbatch", "srun", "kubectl", "ray", ".venv-lint/bin/pre-commit"}
@@ -125,15 +124,11 @@ def test_dph_takes_its_arguments(command, capsys):
             script, variables = cli.script_command(name, arguments)
             _dry_run(script, command.variables | variables)
         elif name == "evaluate":
-            _compose("verl.dph.evaluate", arguments)
+            compose("evaluate", arguments)
         else:
             cli.parser_of(name).parse_args(arguments)
     except SystemExit as end:
         assert not end.code, capsys.readouterr().err
-
-
-def _compose(module: str, overrides: list[str]) -> None:
-    compose(HYDRA[module], overrides)
 
 
 class Parsed(BaseException):
@@ -155,9 +150,9 @@ def parse_only(monkeypatch):
 @pytest.mark.parametrize("command", _of("python"))
 def test_a_program_takes_its_arguments(command, parse_only, monkeypatch, capsys, tmp_path):
     words = command.words[1:]
-    if words[0] == "-m" and words[1] in HYDRA:
+    if words[0] == "-m" and words[1] in CONFIG_OF:
         if "--help" not in words:
-            _compose(words[1], words[2:])
+            compose(CONFIG_OF[words[1]], words[2:])
         return
     if command.page == "own-task.md" and words[0].startswith("countdown/"):
         return  # the page's own file, which tests/reward/test_own_task.py writes and runs
