@@ -23,6 +23,7 @@ from tests.programs import REPOSITORY
 # Longer than a slow machine takes; the tests go on as soon as the expected thing happens.
 PATIENCE_S = 600.0
 MARK = "CLUSTER_TEST"
+FOR_EVER = ("sleep", "1000000")  # a command that runs until it is ended
 
 
 def address(rank: int) -> str:

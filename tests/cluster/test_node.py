@@ -14,10 +14,7 @@ from rl.cluster.scorer import ScorerServer, _own_port, is_healthy
 from rl.cluster.settings import parse
 from rl.common.errors import UserError
 from rl.configuration.methods import files
-from tests.cluster.conftest import address, words
-
-# A command that runs until it is ended.
-FOR_EVER = ("sleep", "1000000")
+from tests.cluster.conftest import FOR_EVER, address, words
 
 
 @pytest.mark.parametrize("device", files("device"))

@@ -5,10 +5,9 @@ import signal
 import pytest
 
 from rl.cluster.scorer import is_healthy
-from tests.cluster.conftest import address, write_scorer_config
+from tests.cluster.conftest import FOR_EVER, address, write_scorer_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-FOR_EVER = ("sleep", "1000000")
 
 
 def test_nodes_join_late_and_end_together(cluster):
