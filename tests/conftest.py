@@ -11,8 +11,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +22,8 @@ import torch
 import yaml
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.programs import REPOSITORY
+from rl.cluster.scorer import is_healthy
+from tests.programs import REPOSITORY, SERVER_PROGRAM
 
 # A shell ignores SIGINT in what it starts with `&`; programs that a test interrupts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -36,7 +35,6 @@ hypothesis.settings.load_profile("dph")
 
 # Folders whose tests share expensive runs, the longest first.
 SHARED_RUNS = ("end_to_end", "resume", "trainer_modes", "loggers", "cluster")
-SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 START_LIMIT_S = 60
 
 
@@ -192,7 +190,7 @@ class ScorerProcess:
                 env=os.environ | {"OMP_NUM_THREADS": "1"},
             )
         deadline = time.monotonic() + START_LIMIT_S
-        while not self._answers():
+        while not is_healthy(self.address):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 pytest.fail(f"the scorer server did not start:\n{self._log.read_text()}")
@@ -211,13 +209,6 @@ class ScorerProcess:
             self._process.terminate()
             self._process.wait(timeout=20)
             self._process = None
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.address}/heartbeat", timeout=1) as answer:
-                return answer.status == 200
-        except (urllib.error.URLError, OSError):
-            return False
 
 
 @pytest.fixture(scope="session")

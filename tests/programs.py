@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
+# Variables of verl.dph's programs on the CPU.
+ON_CPU = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 # Variables of a training run at its smallest, through a launch script.
 SMALL_RUN = {
     "PYTHON": sys.executable,

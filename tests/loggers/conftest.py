@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.programs import output_of
+from tests.programs import ON_CPU, output_of
 from tests.tiny_run import metrics_of, prompt_row, save_store, teach
 
 WORDS = ["<pad>", "<eos>", "<unk>", "right", "wrong", "good", "bad", "mixed", *(f"w{i}" for i in range(24))]
@@ -65,7 +65,6 @@ SETTINGS = {
     "trainer.keep_probe.prompts": 5,
     "trainer.keep_probe.n": 8,
 }
-ENVIRONMENT = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 TIME_LIMIT_S = 500  # 45 s on two cores that nobody else uses
 
 
@@ -116,7 +115,7 @@ class Run:
         self.output = output_of(
             [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in (SETTINGS | data).items())],
             cwd=self.elsewhere,
-            environment=kept | ENVIRONMENT | {"HOME": str(self.folder)},
+            environment=kept | ON_CPU | {"HOME": str(self.folder)},
             timeout=TIME_LIMIT_S,
         )
         self.metrics = metrics_of(self.folder / "metrics")

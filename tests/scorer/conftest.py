@@ -22,10 +22,9 @@ from rl.scorer.config import SqlSettings
 from rl.scorer.sandbox import confine
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.sql.scoring import SqlScorer
-from tests.programs import REPOSITORY
+from tests.programs import REPOSITORY, SERVER_PROGRAM
 from tests.scorer.postgresql import Postgresql
 
-SCRIPT = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 SHIPPED_SETTINGS = REPOSITORY / "rl" / "scorer" / "sql.yaml"
 START_SECONDS = 60
 # Small limits, so that statements reach them soon.
@@ -174,8 +173,9 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         working.mkdir()
         temporary.mkdir()
         kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        command = [sys.executable, SERVER_PROGRAM, "-c", directory / "settings.yaml", "--port", "0"]
         process = subprocess.Popen(
-            [sys.executable, SCRIPT, "-c", directory / "settings.yaml", "--port", "0", "--address-file", address_file],
+            [*command, "--address-file", address_file],
             cwd=working,
             stdout=subprocess.PIPE,
             env=kept | {"TMPDIR": str(temporary), "SQLITE_TMPDIR": str(temporary)},

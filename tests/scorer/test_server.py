@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import REPOSITORY
-from tests.scorer.conftest import RUNAWAY, SCRIPT, Scorer, fenced, wait_until_gone
+from tests.programs import REPOSITORY, SERVER_PROGRAM
+from tests.scorer.conftest import RUNAWAY, Scorer, fenced, wait_until_gone
 
 
 def connect(scorer: Scorer) -> socket.socket:
@@ -109,7 +109,7 @@ Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
     unreadable = "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
     assert error("-c", code).startswith(unreadable)
     (tmp_path / "math_verify.py").write_text("raise ImportError('a broken installation')")
-    said = error(SCRIPT, PYTHONPATH=str(tmp_path))
+    said = error(SERVER_PROGRAM, PYTHONPATH=str(tmp_path))
     assert "a broken installation" in said
     assert "\nError: The workers do not start: a worker process did not start; what they wrote is above.\n" in said
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from tests.programs import output_of
+from tests.programs import ON_CPU, output_of
 from tests.tiny_run import TRUTH, metrics_of, prompt_row, save_store
 
 TIME_LIMIT_S = 420
@@ -27,7 +27,6 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kw
     return {"score": float(len(solution_str.split()) % 2), "acc": float(len(solution_str.split()) % 2)}
 """
 
-ENVIRONMENT = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 SETTINGS = {
     "device": "cpu",
     "data.train_batch_size": 4,
@@ -97,7 +96,7 @@ class Training:
         return output_of(
             [sys.executable, "-m", "verl.dph.main", *overrides],
             cwd=self.folder,
-            environment=os.environ | ENVIRONMENT | {"VERL_FILE_LOGGER_PATH": str(log)},
+            environment=os.environ | ON_CPU | {"VERL_FILE_LOGGER_PATH": str(log)},
             timeout=TIME_LIMIT_S,
             code=code,
         )
