@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -12,9 +11,10 @@ import pytest
 from rl.common.errors import UserError
 from rl.configuration.run import run_of
 from rl.launch.nodes import node_words
+from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
-LIB = Path(__file__).resolve().parents[2] / "scripts" / "lib"
+LIB = REPOSITORY / "scripts" / "lib"
 # As run.sh sources it.
 PROGRAM = """
 set -euo pipefail
@@ -114,7 +114,7 @@ def test_each_environment_is_read(environment, expected):
 
 
 def test_the_page_has_every_scheduler():
-    page = (LIB.parents[1] / "docs" / "howto" / "cluster.md").read_text()
+    page = (REPOSITORY / "docs" / "howto" / "cluster.md").read_text()
     schedulers = re.findall(r"^ *scheduler=(\w+)$", (LIB / "cluster.sh").read_text(), re.MULTILINE)
     assert len(schedulers) >= 3 and [name for name in schedulers if name not in page] == []
 

@@ -1,10 +1,9 @@
 """Whoever waits allows more time than what it waits for takes."""
 
-from pathlib import Path
-
 from rl.common import time_limits as limits
 from rl.configuration.programs import PROGRAMS
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
+from tests.programs import REPOSITORY
 
 
 def test_those_who_wait_outlast_what_they_wait_for():
@@ -18,7 +17,7 @@ def test_those_who_wait_outlast_what_they_wait_for():
 
 
 def test_the_page_states_these_limits():
-    page = (Path(__file__).parents[2] / "docs" / "howto" / "cluster.md").read_text()
+    page = (REPOSITORY / "docs" / "howto" / "cluster.md").read_text()
     assert f"the command has {limits.COMMAND_GRACE_S} s to end" in page
     assert f"restarts it after 1 to {limits.LONGEST_PAUSE_S} s" in page
 

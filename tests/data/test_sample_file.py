@@ -2,7 +2,6 @@ import dataclasses
 import json
 import re
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +19,7 @@ from rl.data.sample_file import (
     read_metadata,
     read_samples,
 )
+from tests.programs import REPOSITORY
 
 METADATA = SampleMetadata(
     model="/models/base",
@@ -184,7 +184,7 @@ def test_two_writers_do_not_share_a_file_and_one_without_a_sample_leaves_nothing
 
 
 def test_the_page_names_every_key():
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "files.md").read_text()
+    page = (REPOSITORY / "docs" / "reference" / "files.md").read_text()
     keys = re.findall(r"`(\w+)`", page.split("## Samples")[1].split("## ")[0])
     assert [field.name for field in dataclasses.fields(SampleRecord) if field.name not in keys] == []
 

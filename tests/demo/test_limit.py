@@ -1,7 +1,6 @@
 """How right a policy can be on the demo's ambiguous questions while it still solves both readings."""
 
 import re
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,8 +8,9 @@ import pytest
 from rl.demo.questions import SCHEMAS
 from rl.demo.study import IN_DOMAIN_QUESTIONS
 from rl.demo.task import TaskSettings, make_task
+from tests.programs import REPOSITORY
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "demo.md").read_text()
+PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,11 @@
 
 import importlib.util
 import re
-from pathlib import Path
 from types import ModuleType
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from tests.programs import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
 
 
 def site_module(name: str) -> ModuleType:

@@ -2,7 +2,6 @@
 
 import json
 from itertools import combinations
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs_over_seeds
 from rl.evaluation.report.labels import Box, overlaps
 from rl.evaluation.report.pareto_figure import NARROW, WIDE, Panel, pareto_figure
+from tests.programs import REPOSITORY
 
-STUDY = json.loads((Path(__file__).parents[2] / "docs" / "study" / "methods.json").read_text())
+STUDY = json.loads((REPOSITORY / "docs" / "study" / "methods.json").read_text())
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -2,12 +2,13 @@
 
 import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "gpu"
+from tests.programs import REPOSITORY
+
+FOLDER = REPOSITORY / "benchmarks" / "gpu"
 
 
 @pytest.fixture(scope="session")

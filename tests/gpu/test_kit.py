@@ -11,8 +11,8 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from tests.gpu.conftest import FOLDER
+from tests.programs import REPOSITORY
 
-REPOSITORY = FOLDER.parents[1]
 PARTS_OF_TRAIN = ("scorer", "client", "engines", "audit", "report")
 
 

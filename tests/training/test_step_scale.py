@@ -3,11 +3,12 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks" / "step_scale.py"
+from tests.programs import REPOSITORY
+
+PROGRAM = REPOSITORY / "benchmarks" / "step_scale.py"
 PHASES = ["put rollouts", "look for rollouts", "order and balance", "old log-probs", "advantages", "mix D_pef in"]
 PHASES += ["all ranks read", "slowest rank", "take D_pef out"]
 
