@@ -424,10 +424,20 @@ def test_rollout_replicas_leave_no_rank_over(run):
 
 
 @pytest.mark.parametrize(
-    ("rollout", "top_p", "top_k", "rejected"),
-    [("vllm", 0.95, -1, True), ("vllm", 1.0, 20, True), ("vllm", 1.0, -1, False), ("hf", 0.95, -1, False)],
+    ("rollout", "mode", "top_p", "top_k", "temperature", "rejected"),
+    [
+        ("vllm", "processed_logprobs", 0.95, -1, 1.0, True),
+        ("vllm", "processed_logprobs", 1.0, 20, 1.0, True),
+        ("vllm", "processed_logprobs", 1.0, -1, 0.6, False),
+        ("vllm", "raw_logprobs", 1.0, -1, 0.6, True),
+        ("vllm", "raw_logprobs", 0.95, -1, 1.0, False),
+        ("hf", "raw_logprobs", 0.95, -1, 0.6, False),
+    ],
 )
-def test_log_probs_of_a_truncated_distribution_are_not_the_old_policys(run, rollout, top_p, top_k, rejected):
+def test_log_probs_of_another_distribution_are_not_the_old_policys(
+    run, rollout, mode, top_p, top_k, temperature, rejected
+):
     config = run.config({"algorithm.rollout_correction.bypass_mode": True})
-    config.actor_rollout_ref.rollout.update(name=rollout, top_p=top_p, top_k=top_k)
+    settings = {"name": rollout, "logprobs_mode": mode, "top_p": top_p, "top_k": top_k, "temperature": temperature}
+    config.actor_rollout_ref.rollout.update(settings)
     assert len([*rules.bypass_mode(config)]) == rejected

@@ -88,8 +88,9 @@ def reward_manager(config: DictConfig) -> Iterator[str]:
 def bypass_mode(config: DictConfig) -> Iterator[str]:
     """What goes with old log-probs that are the rollout's.
 
-    With verl's default of logprobs_mode an engine's log-probs are of what top-p and top-k leave, but not hf's. verl's
-    trainer of version 1 corrects nothing in this mode (trainer_base.py), whose loss its older trainer chose.
+    With verl's default of logprobs_mode an engine's log-probs are of what top-p and top-k leave, and with raw_logprobs
+    of logits before the temperature (vLLM's engine arguments); hf's are the actor's. verl's trainer of version 1
+    corrects nothing in this mode (trainer_base.py), whose loss its older trainer chose.
     """
     rollout, correction = config.actor_rollout_ref.rollout, config.algorithm.rollout_correction
     unread = {"rollout_is": None, "rollout_rs": None, "loss_type": "ppo_clip"}
@@ -106,6 +107,13 @@ def bypass_mode(config: DictConfig) -> Iterator[str]:
             "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
             f"with rollout.top_p={rollout.top_p} and top_k={rollout.top_k} {rollout.name}'s are of another "
             "distribution: set top_p=1 (TOP_P in the scripts) and top_k=-1, or bypass_mode=False."
+        )
+    raw = rollout.name != "hf" and rollout.logprobs_mode == "raw_logprobs"
+    if correction and correction.bypass_mode and raw and rollout.temperature != 1:
+        yield (
+            "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
+            f"those of rollout.logprobs_mode=raw_logprobs leave out rollout.temperature={rollout.temperature}: use "
+            "processed_logprobs, or bypass_mode=False."
         )
 
 
