@@ -95,12 +95,12 @@ def look_at(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[tupl
     Yields:
         Name and finding of each check, as it ends.
     """
-    failed: list[str] = []
+    failed: dict[str, list[str]] = {}  # {check: the failures that it is or was skipped for}
     for check in checks:
-        missing = [name for name in check.needs if name in failed]
-        finding = skipped(f"not checked, because of {' and '.join(missing)}") if missing else _found(check, subject)
-        if finding.status == "fail":
-            failed.append(check.name)
+        behind = [*dict.fromkeys(name for need in check.needs for name in failed.get(need, ()))]
+        finding = skipped(f"not checked, because of {' and '.join(behind)}") if behind else _found(check, subject)
+        if behind or finding.status == "fail":
+            failed[check.name] = behind or [check.name]
         yield check.name, finding
 
 

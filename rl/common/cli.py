@@ -67,7 +67,7 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
         sys.stderr.write(f"{str(stopped).removesuffix('.')}{advice}\n")
         sys.exit(stopped.exit_code)
     except Exception as error:
-        sentence = find_user_error(error) or _missing_setting(error) or _slow_ray(error)
+        sentence = find_user_error(error) or _unresolved(error) or _slow_ray(error)
         if sentence is None:
             raise
         sys.stderr.write(f"Error: {sentence}\n")
@@ -83,12 +83,17 @@ def _slow_ray(error: Exception) -> str | None:
     return "Ray did not start within 30 s, which happens on a busy machine: run the same command again when it is idle."
 
 
-def _missing_setting(error: Exception) -> str | None:
+def _unresolved(error: Exception) -> str | None:
+    """A setting without a value, or whose value refers to one that does not exist."""
     # The scorer installs without OmegaConf, so it is not imported here.
     omegaconf = sys.modules.get("omegaconf.errors")
-    if omegaconf is None or not isinstance(error, omegaconf.MissingMandatoryValue):
+    if omegaconf is None:
         return None
-    return f"The setting {error.full_key} has no value; pass {error.full_key}=VALUE."
+    if isinstance(error, omegaconf.MissingMandatoryValue):
+        return f"The setting {error.full_key} has no value; pass {error.full_key}=VALUE."
+    if isinstance(error, omegaconf.InterpolationResolutionError):
+        return f"The setting {error.full_key} cannot be resolved ({error.msg}): correct it, or pass a value."
+    return None
 
 
 def shutdown_ray() -> None:

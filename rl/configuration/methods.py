@@ -161,6 +161,20 @@ def add_experiment(parser: argparse.ArgumentParser, default: str = DEFAULT_EXPER
     parser.add_argument("--experiment", choices=names, metavar="NAME", help=about)
 
 
+def _check_own(experiment: ConfigFile) -> None:
+    """Raise a UserError for a user's file whose settings Hydra would put elsewhere, or replace by those of ours."""
+    if not any(part.path.is_relative_to(CONFIG_DIR) for part in experiment.parts):
+        raise UserError(f"{experiment.path} begins with no experiment of ours: add `defaults: [llama_sql, _self_]`.")
+    for part in experiment.parts:
+        defaults = part.content.get("defaults", [])
+        if part.path.is_relative_to(CONFIG_DIR):
+            continue
+        if "# @package _global_" not in part.lines:
+            raise UserError(f"{part.path} lacks the line `# @package _global_`, so that nothing would read it: add it.")
+        if "_self_" in defaults[:-1]:
+            raise UserError(f"{part.path}: the `defaults` after _self_ would replace its settings: put _self_ last.")
+
+
 def experiment_part(name: str) -> ConfigFile:
     """A file that several experiments share."""
     return ConfigFile(CONFIG_DIR / "experiment" / "base" / f"{name}.yaml")
@@ -170,15 +184,17 @@ def experiment(name: str) -> ConfigFile:
     """An experiment of ours by its name, or a user's file by its path.
 
     Raises:
-        UserError: no experiment and no file has this name, the file is not a YAML in a folder named experiment, or it
-            has the name of one of ours.
+        UserError: no experiment and no file has this name, the file is not a YAML in a folder named experiment, it has
+            the name of one of ours, or Hydra would not read its settings.
     """
     ours = files("experiment")
     if name in ours:
         return ours[name]
     path = Path(name)
     if path.suffix == ".yaml" and path.is_file() and path.resolve().parent.name == "experiment":
-        return ConfigFile(_not_ours(path.resolve(), CONFIG_DIR / "experiment" / path.name))
+        own = ConfigFile(_not_ours(path.resolve(), CONFIG_DIR / "experiment" / path.name))
+        _check_own(own)
+        return own
     fault = "are not a YAML file in a folder named experiment" if path.is_file() else "do not exist"
     raise UserError(
         f"the settings '{name}' {fault}: give {', '.join(ours)}, or a file of your own in SETTINGS, such as "

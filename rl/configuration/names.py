@@ -68,6 +68,11 @@ def has_gpu(files: Path = _DEVICE_FILES) -> bool:
     return any(files.glob("nvidia[0-9]*")) or (files / "dxg").exists()
 
 
+def joins_ray() -> bool:
+    """Whether the run joins a running Ray, whose GPUs may be on other machines."""
+    return bool(os.environ.get("RAY_ADDRESS"))
+
+
 def has_bf16() -> bool:
     """Whether this machine's CPU multiplies matrices in bfloat16 (x86-64: AVX-512 or AMX)."""
     flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)

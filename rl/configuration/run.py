@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, compose, methods, variables
-from rl.configuration.names import MAIN, READS_VARIABLE, devices, has_gpu, is_cpu, named_device
+from rl.configuration.names import MAIN, READS_VARIABLE, devices, has_gpu, is_cpu, joins_ray, named_device
 from rl.configuration.nesting import flat
 from rl.configuration.settle import settle
 
@@ -136,12 +136,13 @@ class Run:
     @property
     def found_no_gpu(self) -> bool:
         """Whether the run is on the CPU because has_gpu finds none."""
-        return not self.named_device and not has_gpu()
+        return not self.named_device and is_cpu(self.device)
 
     @property
     def device(self) -> str:
-        """The file of verl/dph/config/device: the named one, else the CPU's if this machine has no NVIDIA GPU."""
-        return self.named_device or ("cuda" if has_gpu() else "cpu")
+        """The file of verl/dph/config/device: the named one, else the CPU's if this machine has no NVIDIA GPU and the
+        run joins no Ray."""
+        return self.named_device or ("cuda" if has_gpu() or joins_ray() else "cpu")
 
     @property
     def overrides(self) -> list[str]:

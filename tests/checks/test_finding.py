@@ -38,6 +38,7 @@ def test_the_doctor_goes_on_and_skips_what_makes_no_sense():
     checks = [
         Check("settings", rejects),
         Check("rules", sees, needs=("settings",)),
+        Check("store", sees, needs=("rules",)),
         Check("machine", cannot_see, needs=("files",)),
         Check("disk", breaks),
         Check("data", sees),
@@ -46,6 +47,7 @@ def test_the_doctor_goes_on_and_skips_what_makes_no_sense():
     assert found == {
         "settings": ("fail", "a.b=3 is wrong: use 2."),
         "rules": ("skipped", "not checked, because of settings"),
+        "store": ("skipped", "not checked, because of settings"),
         "machine": ("skipped", "the environment cannot be examined (no python)"),
         "disk": ("fail", "the check itself failed (ValueError: no such): report it with this line."),
         "data": ("ok", "fine"),

@@ -1,5 +1,7 @@
 """What a launch script would start, as other programs see it."""
 
+import re
+
 import pytest
 
 from rl.common.errors import UserError
@@ -97,6 +99,31 @@ def test_an_experiment_of_ones_own(environment, tmp_path):
     assert run.values["trainer.total_epochs"] == 9 and run.values["data.max_prompt_length"] == 16000
     assert run.words[2:5] == ["--config-dir", str(tmp_path), "experiment=mine"]
     assert "EPOCHS" in run.variables()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("defaults: [llama_sql, _self_]\ntrainer: {save_freq: 3}", "lacks the line `# @package _global_`"),
+        ("# @package _global_\ndefaults: [_self_, llama_sql]\ntrainer: {save_freq: 3}", "put _self_ last"),
+        ("# @package _global_\ntrainer: {save_freq: 3}", "begins with no experiment of ours"),
+    ],
+)
+def test_an_experiment_whose_settings_hydra_would_not_take_is_rejected(environment, tmp_path, content, sentence):
+    """Another model was trained, without a word."""
+    own = tmp_path / "experiment" / "mine.yaml"
+    own.parent.mkdir()
+    own.write_text(content)
+    environment(SETTINGS=str(own), DEVICE="cpu")
+    with pytest.raises(UserError, match=f"mine.yaml.* {re.escape(sentence)}"):
+        run_of("js_kl", ["my_run"])
+
+
+def test_a_run_that_joins_a_ray_trains_on_its_gpus(environment):
+    """This machine may have none."""
+    environment(RAY_ADDRESS="10.0.0.1:6379", GPUS_PER_NODE="8")
+    run = run_of("js_kl", ["my_run"])
+    assert run.device == "cuda" and not run.found_no_gpu and "device=cuda" in run.overrides
 
 
 REPLACED = """

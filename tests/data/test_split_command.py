@@ -124,10 +124,11 @@ def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, 
 def test_an_experiment_of_ones_own_is_read(tmp_path):
     path = tmp_path / "experiment" / "mine.yaml"
     path.parent.mkdir()
-    path.write_text("defaults: [qwen_math, _self_]\nlaunch: {near_perfect: 5}\n")
+    head = "# @package _global_\ndefaults: [qwen_math, _self_]\n"
+    path.write_text(f"{head}launch: {{near_perfect: 5}}\n")
     launch = settings_of(str(path)).launch
     assert (launch.near_perfect, launch.keep_zero, launch.paper.name) == (5, False, "Qwen2.5-Math")
-    path.write_text("defaults: [qwen_math, _self_]\nlaunch: {near_prefect: 3}\n")
+    path.write_text(f"{head}launch: {{near_prefect: 3}}\n")
     with pytest.raises(UserError, match=r"launch.near_prefect is not a setting: did you mean launch.near_perfect"):
         settings_of(str(path))
     for other in (path.with_suffix(".sh"), tmp_path / "mine.yaml"):

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from verl.utils.device import is_cuda_available, is_npu_available
 
 from rl.common.errors import UserError
-from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, is_cpu, named_device
+from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, is_cpu, joins_ray, named_device
 
 
 def has_accelerator() -> bool:
     """Whether torch finds a GPU or NPU here, or a running Ray (RAY_ADDRESS) may have some elsewhere."""
-    return is_cuda_available or is_npu_available or "RAY_ADDRESS" in os.environ
+    return is_cuda_available or is_npu_available or joins_ray()
 
 
 def chosen_device(arguments: Sequence[str]) -> str:

@@ -5,6 +5,8 @@ import os
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.utils.device import get_resource_name
 
+from rl.configuration.names import joins_ray
+
 # Variable that rl.cluster sets to the head's address.
 _HEAD = "DPH_HEAD"
 # Resources that each node's own `ray start` defines: ray.init rejects them when it joins.
@@ -21,7 +23,7 @@ def join_running(config: DictConfig) -> None:
     Args:
         config: verl's trainer settings; ray_kwargs.ray_init and transfer_queue are changed.
     """
-    if not os.environ.get("RAY_ADDRESS"):
+    if not joins_ray():
         return
     with open_dict(config):
         settings = config.ray_kwargs.ray_init
