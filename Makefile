@@ -60,7 +60,9 @@ $(STAMP): $(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
-DEMO := -m rl.demo.run --model $(MODEL) $(if $(OUT),--out $(OUT)) $(if $(METHODS),--methods $(METHODS))
+# Quoted for the shell, which still expands ~/ at its beginning.
+DEMO_OUT := $(subst "~/,~/","$(or $(OUT),outputs/$(if $(filter smollm2,$(MODEL)),smollm2,demo))")
+DEMO := -m rl.demo.run --model $(MODEL) --out $(DEMO_OUT) $(if $(METHODS),--methods $(METHODS))
 
 ifeq ($(DEVICE),cpu)
 demo: install
@@ -194,4 +196,4 @@ docs: $(STAMP_DOCS)
 	@echo "Open site/index.html; its search needs no server."
 
 clean-demo:
-	rm -rf $(or $(OUT),outputs/demo)
+	rm -rf $(DEMO_OUT)
