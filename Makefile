@@ -7,7 +7,7 @@
 #   OUT=outputs/demo    the demo's output (MODEL=smollm2: outputs/smollm2)
 #   STUDY=outputs/study the output of `make study`
 #   METHODS=            the methods that the demo trains, such as grpo,dph_js (rl/demo/methods.py)
-#   DEVICE=cpu          the demo's device: cuda is a GPU with vLLM, cuda_hf a GPU without vLLM
+#   DEVICE=cpu          the demo's device: cpu, cpu_bf16, cuda (a GPU with vLLM) or cuda_hf (a GPU without vLLM)
 
 VENV ?= .venv
 PYTHON ?= python3.11
@@ -64,12 +64,15 @@ $(STAMP): $(REQUIREMENTS)
 DEMO_OUT := $(subst "~/,~/","$(or $(OUT),outputs/$(if $(filter smollm2,$(MODEL)),smollm2,demo))")
 DEMO := -m rl.demo.run --model $(MODEL) --out $(DEMO_OUT) $(if $(METHODS),--methods $(METHODS))
 
-ifeq ($(DEVICE),cpu)
-demo: install
-	PATH="$(BIN):$$PATH" $(BIN)/python $(DEMO)
-else
+ifneq ($(filter cuda cuda_hf,$(DEVICE)),)
 demo: gpu install-gpu
 	PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python $(DEMO) --device $(DEVICE)
+else ifneq ($(filter cpu cpu_bf16,$(DEVICE)),)
+demo: install
+	PATH="$(BIN):$$PATH" $(BIN)/python $(DEMO) $(if $(filter cpu_bf16,$(DEVICE)),--device cpu_bf16)
+else
+demo:
+	@echo "Error: DEVICE=$(DEVICE) is not a device of the demo; use one of cpu, cpu_bf16, cuda, cuda_hf."; exit 2
 endif
 
 # Checked before gigabytes are installed.

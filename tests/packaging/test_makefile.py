@@ -1,16 +1,20 @@
 """What `make demo` and `make clean-demo` would run."""
 
+import os
 import subprocess
 
 import pytest
 
+from rl.demo.experiment import DEVICES
 from rl.demo.models import MODELS
 from tests.programs import REPOSITORY
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess:
+    words = ["make", "--dry-run", *arguments]
+    # Without the variables of a make that runs the tests.
     return subprocess.run(
-        ["make", "--dry-run", *arguments], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+        words, cwd=REPOSITORY, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=60
     )
 
 
@@ -26,3 +30,16 @@ def test_clean_demo_removes_what_the_demo_wrote(out, folder):
     """A folder with a space is one word for the shell."""
     assert make("clean-demo", *out).stdout == f"rm -rf {folder}\n"
     assert f" --out {folder} " in make("demo", *out).stdout
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_device_of_the_demo_has_its_environment(device):
+    *_, command = make("demo", f"DEVICE={device}").stdout.splitlines()
+    assert ("/.venv-gpu/bin/python" in command) == device.startswith("cuda")
+    assert command.endswith(f" --device {device}") or device == "cpu"  # without the option the model's own, on the CPU
+
+
+def test_another_device_is_rejected_before_anything_is_installed():
+    done = make("demo", "DEVICE=gpu").stdout
+    assert done.startswith('echo "Error: DEVICE=gpu is not a device of the demo; use one of')
+    assert done.endswith(f'{", ".join(DEVICES)}."; exit 2\n')
