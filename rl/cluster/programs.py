@@ -64,8 +64,11 @@ def supervise(work: Callable[[Path], int]) -> int:
 
     signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
     handle_signals(forward)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    # Until waitpid() the child keeps its number, so that a signal may still be forwarded.
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    handle_signals()
     signal.alarm(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code < 0:
         say(f"the launcher was ended by {signal.Signals(-code).name}")
         code = 128 + _received[0] if _received else 1

@@ -102,6 +102,15 @@ def test_a_launcher_that_is_killed_takes_its_programs_along(cluster):
     assert not psutil.wait_procs(running, timeout=60)[1]
 
 
+def test_a_signal_while_the_last_processes_are_ended(cluster):
+    """The command has ended, and what it left ignores SIGTERM for the seconds until it is killed."""
+    command = ("bash", "-c", "trap '' TERM; sleep 1000000 & exit 0")
+    node = cluster.node(0, 1, *command, scorer="http://elsewhere:1")
+    node.wait_for(lambda: cluster.processes("sleep") and len(cluster.processes()) == 2)
+    assert node.end(signal.SIGTERM) == 0
+    assert not cluster.processes()
+
+
 def test_what_cannot_start_is_one_sentence(cluster):
     """Ports in use, a head that is not there, a program that does not exist. Nothing of it is started again."""
     taken = ("127.0.0.1", cluster.scorer_port), (address(0), cluster.ray_port)
