@@ -17,7 +17,7 @@ from rl.configuration.methods import known_variables
 from rl.configuration.names import misspelt
 from rl.configuration.run import Run, run_of, set_variables
 from rl.launch.help import help_text
-from rl.launch.nodes import node_words
+from rl.launch.nodes import check_numbers, node_words
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if run.help:
             sys.stdout.write(help_text(run))
             return
+        check_numbers(run)
         if run.found_no_gpu:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         for sentence in (*misspelt(os.environ, known_variables()), *run.ignored(os.environ)):

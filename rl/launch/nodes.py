@@ -4,15 +4,19 @@ import os
 import re
 from collections.abc import Sequence
 
+from omegaconf import DictConfig
+
 from rl.common.errors import UserError
 from rl.configuration.run import Run
+
+LAST_PORT = 65_535
 
 
 def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
     """Put rl.cluster, which starts Ray on several nodes and the scorers, before the command; None if it starts alone.
 
     Raises:
-        UserError: the nodes cannot be one cluster.
+        UserError: a setting is missing, without which the nodes cannot be one cluster.
     """
     launch = run.launch
     nodes = launch.nodes or 1
@@ -21,7 +25,7 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
         if not launch.scorer:
             raise UserError("RAY_ADDRESS names a running Ray: name the scorers in DPH_SCORER too.")
         return None
-    _check(run, nodes, rank)
+    _check_complete(launch, nodes, rank)
     if nodes == 1 and launch.scorer:
         return None  # the command starts its own Ray, and ends it
     return [
@@ -36,19 +40,32 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
     ]
 
 
-def _check(run: Run, nodes: int, rank: int | str) -> None:
-    launch = run.launch
+def check_numbers(run: Run) -> None:
+    """Check this node's numbers as far as they are set; a dry run needs no more.
+
+    Raises:
+        UserError: a number is not one, or out of its range.
+    """
+    launch, nodes = run.launch, run.launch.nodes or 1
+    numbers = {"NODE_RANK": launch.node_rank or 0, "CLUSTER_WAIT_S": launch.wait_seconds}
+    ports = {"RAY_PORT": launch.ray_port, "SCORER_PORT": launch.scorer_port}
+    for name, number in (numbers | ports).items():
+        if not re.fullmatch("0|[1-9][0-9]{0,8}", str(number)):
+            raise UserError(f"{name} is '{number}': give a whole number.")
+    if int(numbers["NODE_RANK"]) >= nodes:
+        raise UserError(f"NODE_RANK={launch.node_rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
+    for name, port in ports.items():
+        first = 1 if name == "RAY_PORT" else 0  # Ray's port must be known to all nodes; 0 is any free one
+        if not first <= int(port) <= LAST_PORT:
+            raise UserError(f"{name}={port} is not a port: give a number from {first} to {LAST_PORT}.")
+
+
+def _check_complete(launch: DictConfig, nodes: int, rank: int | str) -> None:
     if rank == "":
         raise UserError(
             f"NNODES={nodes}, but this node's number is not known: set NODE_RANK to 0 on the head and to 1 to "
             f"{nodes - 1} on the others, or NNODES=1 for this machine alone."
         )
-    numbers = {"NODE_RANK": rank, "CLUSTER_WAIT_S": launch.wait_seconds, "RAY_PORT": launch.ray_port}
-    for name, number in (numbers | {"SCORER_PORT": launch.scorer_port}).items():
-        if not re.fullmatch("0|[1-9][0-9]{0,8}", str(number)):
-            raise UserError(f"{name} is '{number}': give a whole number.")
-    if int(rank) >= nodes:
-        raise UserError(f"NODE_RANK={rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
     if nodes == 1:
         return
     if not launch.head:

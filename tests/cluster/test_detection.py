@@ -10,7 +10,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.configuration.run import run_of
-from rl.launch.nodes import node_words
+from rl.launch.nodes import check_numbers, node_words
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
@@ -73,6 +73,7 @@ def run(path: str = "", **environment: str) -> Detected:
     ):
         try:
             launched = run_of("scripts/llama/grpo.sh", ["name"])
+            check_numbers(launched)
             words = node_words(launched, ["echo", "the", "command"])
         except UserError as error:
             return Detected(error=str(error))
@@ -139,6 +140,9 @@ def test_scontrol_is_asked_for_the_hosts(tmp_path):
         ({"NNODES": "two"}, "NNODES is 'two': give a whole number"),
         ({"GPUS_PER_NODE": "8x"}, "GPUS_PER_NODE is '8x'"),
         ({"RAY_PORT": "ray"}, "RAY_PORT is 'ray'"),
+        ({"RAY_PORT": "70000"}, "RAY_PORT=70000 is not a port: give a number from 1 to 65535."),
+        ({"RAY_PORT": "0"}, "RAY_PORT=0 is not a port"),
+        ({"SCORER_PORT": "65536"}, "SCORER_PORT=65536 is not a port: give a number from 0 to 65535."),
         ({"SCORER_NODES": "1"}, "SCORER_NODES=1 of NNODES=1 leave no node to train on"),
         (SLURM | {"NNODES": "2"}, "NNODES=2, but SLURM has 4 nodes"),
         (SLURM | {"NODE_RANK": "1"}, "NODE_RANK=1, but SLURM calls this node 2"),
