@@ -17,7 +17,7 @@ from rl.configuration.methods import known_variables
 from rl.configuration.names import misspelt
 from rl.configuration.run import Run, run_of, set_variables
 from rl.launch.help import help_text
-from rl.launch.nodes import check_numbers, node_words
+from rl.launch.nodes import check_numbers, node_words, only_scores
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.write(help_text(run))
             return
         check_numbers(run)
-        if run.found_no_gpu:
+        trains_here = not only_scores(run)
+        if run.found_no_gpu and trains_here:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         for sentence in (*misspelt(os.environ, known_variables()), *run.ignored(os.environ)):
             sys.stderr.write(f"Warning: {sentence}\n")
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         waits = os.environ.get("NODE_RANK", "0") != "0"
         without = checks.OF_FILES if run.dry_run else ("files",) if waits else ()
         checks.check(run.composed, run.program, without=without)
-        if run.launch.plan == "check":
+        if run.launch.plan == "check" and trains_here:
             run = run.with_overrides(plan_at_start(run))
         _start(run)
 

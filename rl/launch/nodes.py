@@ -40,6 +40,12 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
     ]
 
 
+def only_scores(run: Run) -> bool:
+    """Whether no part of training runs on this node, one of the last SCORER_NODES; check_numbers comes first."""
+    launch = run.launch
+    return int(launch.node_rank or 0) >= (launch.nodes or 1) - launch.scorer_nodes
+
+
 def check_numbers(run: Run) -> None:
     """Check this node's numbers as far as they are set; a dry run needs no more.
 

@@ -89,6 +89,20 @@ def test_what_the_user_sets_stays(launcher, llama, arguments, settings):
     assert shown.returncode == 0 and "Warning: it would not fit" in shown.stderr
 
 
+@pytest.mark.parametrize(("rank", "planned"), [("1", True), ("2", False)])
+def test_no_plan_for_a_node_that_only_scores(launcher, llama, monkeypatch, rank, planned):
+    """Nor is it told that it has no GPU."""
+    monkeypatch.setattr("rl.configuration.run.has_gpu", lambda: False)
+    nodes = {"NNODES": "3", "SCORER_NODES": "1", "NODE_RANK": rank, "MASTER_ADDR": "a", "RAY_AUTH_TOKEN": "secret"}
+    finished = launcher.run("llama/js_kl", "run", **llama | nodes | {"DEVICE": ""})
+    assert finished.returncode == 0
+    said = finished.stderr.splitlines()
+    assert [line[:30] for line in said] == [
+        "No NVIDIA GPU was found: DEVIC",
+        "Warning: it would not fit (est",
+    ] * planned
+
+
 def test_settings_files(launcher, llama):
     chosen = {}
     for script, settings in {"llama/grpo": "omnisql_sql", "qwen/grpo": "qwen_math"}.items():
