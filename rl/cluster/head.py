@@ -24,7 +24,7 @@ def run_head(settings: Settings, folder: Path) -> int:
     """Run the command on the nodes. Return its exit code, with which every node then exits.
 
     Raises:
-        UserError: a port is taken, a node is missing, or a scorer does not start.
+        UserError: a port is taken, Ray does not take its arguments, a node is missing, or a scorer does not start.
         ConnectionError: a node or Ray was lost.
     """
     check_port(settings)

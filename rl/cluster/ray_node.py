@@ -23,6 +23,7 @@ _CPUS_WITHOUT_GPU = 16
 CONNECT_S = 5.0
 # A start that fails within this time would fail again.
 SLOW_S = 20.0
+_USAGE_ERROR = 2  # click's exit code
 _STARTED = "Ray runtime started"
 
 
@@ -48,11 +49,15 @@ class RayNode:
     def check(self) -> None:
         """
         Raises:
+            UserError: `ray start` does not take its arguments.
             ConnectionError: Ray has ended on this node.
         """
-        if self._process.poll() is not None:
-            node = "the head" if self._rank == HEAD_RANK else f"node {self._rank}"
-            raise ConnectionError(f"Ray on {node} ended: {last_line_of(self._log)} (log: {self._log})")
+        if (code := self._process.poll()) is None:
+            return
+        node, said = "the head" if self._rank == HEAD_RANK else f"node {self._rank}", last_line_of(self._log)
+        if code == _USAGE_ERROR:
+            raise UserError(f"Ray on {node} does not take its arguments ({said}): correct RAY_START_ARGS.")
+        raise ConnectionError(f"Ray on {node} ended: {said} (log: {self._log})")
 
     def _command(self, settings: Settings, folder: Path) -> list[str]:
         if settings.rank == HEAD_RANK:
@@ -97,6 +102,7 @@ def start_ray(settings: Settings, folder: Path, deadline: Deadline) -> RayNode:
     """Start Ray on this node, and repeat until the deadline, because Ray gives a busy machine only 30 s.
 
     Raises:
+        UserError: `ray start` does not take its arguments.
         ConnectionError: every start failed, or the head's first start failed at once.
     """
     while True:

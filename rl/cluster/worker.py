@@ -16,7 +16,7 @@ def run_worker(settings: Settings, folder: Path) -> int:
     """Run Ray on this node. Return the exit code that the head sends.
 
     Raises:
-        UserError: the head cannot be reached, or rejects this node.
+        UserError: the head cannot be reached, or rejects this node, or Ray does not take its arguments.
         ConnectionError: the head is gone, or Ray has ended.
     """
     deadline = Deadline(settings.wait_seconds)

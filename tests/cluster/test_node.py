@@ -3,15 +3,17 @@
 import re
 import signal
 import socket
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from prometheus_client import start_http_server
 
+from rl.cluster import ray_node
 from rl.cluster.__main__ import main
 from rl.cluster.node_agent import NodeAgent, environment, told_to_end
 from rl.cluster.scorer import ScorerServer, _own_port, is_healthy
-from rl.cluster.settings import parse
+from rl.cluster.settings import Deadline, parse
 from rl.common.errors import UserError
 from rl.configuration.methods import files
 from tests.cluster.conftest import FOR_EVER, address, words
@@ -137,6 +139,25 @@ def test_a_folder_for_logs_that_is_not_there_is_one_sentence(monkeypatch, capsys
         main([*words(), "--", "true"])
     assert ended.value.code == 2
     assert "RAY_TMPDIR=/nowhere cannot be written (No such file or directory)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("rank", "node"), [(0, "the head"), (1, "node 1")])
+def test_arguments_that_ray_does_not_take_end_every_node_at_once(rank, node, tmp_path, monkeypatch):
+    """Another start of the same would fail too."""
+    starts = []
+
+    def start(command, environment, log):
+        starts.append(command)
+        log.write_text("Usage: ray start [OPTIONS]\n\nError: No such option '--bogus'.\n")
+        return SimpleNamespace(poll=lambda: 2)
+
+    monkeypatch.setattr(ray_node, "start", start)
+    options = words(nodes=2, rank=rank, node_address=address(rank), ray_argument="--bogus")
+    with pytest.raises(UserError) as ended:
+        ray_node.start_ray(parse([*options, "--", "true"]), tmp_path, Deadline(10))
+    expected = f"Ray on {node} does not take its arguments (No such option '--bogus'.): correct RAY_START_ARGS."
+    assert str(ended.value) == expected
+    assert len(starts) == 1 and "--bogus" in starts[0]
 
 
 def test_an_agent_ends_its_node(tmp_path, monkeypatch):
