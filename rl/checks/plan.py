@@ -114,6 +114,7 @@ def _warn_of_main_memory(need: Need) -> None:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
+        prog="dph plan",
         description="Estimate what a launch script's run holds on each GPU and how long a step takes, or on a CPU\n"
         "(DEVICE=cpu) what it holds in main memory (docs/howto/plan.md). Nothing is started. Settings are\n"
         "environment variables, as for the script itself: MODEL_PATH, GPUS_PER_NODE, ... Exit code: 0 if it fits,\n"

@@ -120,9 +120,11 @@ def test_an_unknown_command_names_the_nearest(capsys, words, hint):
     assert run(capsys, *words) == (2, "", f"Error: {hint}\n")
 
 
-def test_a_wrong_option_is_an_error_of_the_command(capsys):
-    code, _, err = run(capsys, "split", "--familly", "qwen")
-    assert code == 2 and err.startswith("usage: dph split ") and "--familly" in err
+@pytest.mark.parametrize(("name", "option"), [("split", "--familly"), ("plan", "--gpu")])
+def test_a_wrong_option_is_an_error_of_the_command(capsys, name, option):
+    """One that does not exist, and one without its value of a command that parses its arguments itself."""
+    code, _, err = run(capsys, name, option)
+    assert code == 2 and err.startswith(f"usage: dph {name} ") and option in err
 
 
 @pytest.mark.parametrize(
