@@ -19,6 +19,7 @@ _CHOICES = (
     Setting("launch.explored", Literal["exp", "all"]),
     Setting("launch.offload", Literal[True, False, "policy"]),
 )
+_MODELS = ("actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "critic.model.path")
 
 
 def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
@@ -45,8 +46,15 @@ def settle(config: DictConfig) -> None:
     Raises:
         UserError: a value of `launch` is wrong.
     """
-    if LAUNCH not in config:
-        return
+    if LAUNCH in config:
+        _replace(config)
+    for key in _MODELS:  # verl asserts that the path of a model does not end in /
+        path = OmegaConf.select(config, key)
+        if isinstance(path, str) and path.endswith("/"):
+            OmegaConf.update(config, key, path.rstrip("/") or "/")
+
+
+def _replace(config: DictConfig) -> None:
     check_composed(config)
     for key, value in raw(config).items():
         if not key.startswith(f"{LAUNCH}.") and (f"${{{LAUNCH}." in str(value) or READ.search(str(value))):

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration.names import CHECKOUT, devices, has_gpu
@@ -211,6 +212,19 @@ def test_a_program_without_the_launcher_checks_what_it_drops(environment, variab
     with pytest.raises(UserError) as error:
         settle(config)
     assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("key", ["actor_rollout_ref.model.path", "critic.model.path"])
+def test_a_model_s_path_that_ends_in_a_slash(environment, key):
+    """verl asserts that it does not; from a variable, by an override, and in a program without `launch`."""
+    environment(MODEL_PATH="/models/mine/", DEVICE="cpu")
+    run = run_of("js_kl", ["my_run"])
+    assert run.values["actor_rollout_ref.model.path"] == "/models/mine"
+    assert run.with_overrides([f"{key}=/other//"]).values[key] == "/other"
+    config = OmegaConf.create()
+    OmegaConf.update(config, key, "/")
+    settle(config)
+    assert OmegaConf.select(config, key) == "/"
 
 
 @pytest.mark.parametrize("name", ["2024_11_27", "1_11", "3_0.05", "null", "True", "nan", "1e5_", "my_run"])
