@@ -284,6 +284,15 @@ def test_a_row_that_cannot_be_trained_on_is_named(run, changes, sentence):
     assert re.search(sentence, run.rejection())
 
 
+@pytest.mark.parametrize("key", ["data.train_files", "data.val_files", PROBE + "unsolved_files"])
+def test_a_file_that_is_no_parquet_is_named(run, tmp_path, key):
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_text("no parquet")
+    pd.DataFrame([dataset_row(i) | {"base_correct": 1} for i in range(8)]).to_parquet(run.data)
+    changes = {PROBE + "prompts": 4, "trainer.test_freq": 1} if key.startswith(PROBE) else {}
+    assert run.rejection(changes | {key: str(damaged)}).startswith(f"{damaged} cannot be read as parquet (")
+
+
 def test_an_unregistered_plugin_is_rejected(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("verl.dph.plugin.registered", False)

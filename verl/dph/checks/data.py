@@ -23,10 +23,12 @@ def rows(config: DictConfig) -> list[Row]:
         names = prompt_settings(config.data)
     else:
         names = ["train_files", *(["val_files"] if config.data.val_files else [])]
+    found = [row for name in names for row in read_rows(files_of(config.data[name]))]
+    if "train_files" in names:
         _check_groups(config)
     if has_keep_probe(config):
         _check_probe(config.trainer.keep_probe)
-    return [row for name in names for row in read_rows(files_of(config.data[name]))]
+    return found
 
 
 def check_lengths(config: DictConfig) -> int:
