@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_file, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.methods import DEFAULT_EXPERIMENT, KINDS, add_experiment, methods
 from rl.configuration.names import verl_folder
@@ -168,7 +168,7 @@ def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> N
         if isinstance(action, argparse._SubParsersAction):
             for below in action.choices.values():
                 _complete_paths(below, files)
-        elif action.type is Path:
+        elif action.type in (Path, output_file, output_folder):
             action.complete = files  # type: ignore[attr-defined]  # where shtab looks for it
 
 
@@ -279,7 +279,7 @@ def export_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
-    parser.add_argument("out", type=Path, metavar="OUT", help="a folder that does not exist yet")
+    parser.add_argument("out", type=output_folder, metavar="OUT", help="a folder that does not exist yet")
     parser.add_argument("--best", action="store_true", help="the checkpoint with the best validation, not the newest")
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), help="of the weights (default: as trained)"

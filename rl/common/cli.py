@@ -115,3 +115,12 @@ def output_folder(text: str) -> Path:
     if not os.access(exists, os.W_OK):
         raise argparse.ArgumentTypeError(f"{exists} cannot be written: name another folder, or make it writable.")
     return path
+
+
+def output_file(text: str) -> Path:
+    """The `type` of an option that names a file to write, in an output_folder."""
+    path = Path(text).expanduser()
+    if os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{path} is a folder: name a file.")
+    output_folder(str(path.parent))
+    return path

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rl.common.cli import user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
@@ -137,7 +137,7 @@ def parser(default: str = DEFAULT_EXPERIMENT) -> argparse.ArgumentParser:
     add_experiment(parser, default)
     add("--samples", type=Path, nargs="+", metavar="FILE", help="default: SAMPLES, else DATA_DIR/generate_data/0.jsonl")
     add("--data", type=Path, metavar="FILE", help="the parquet that was sampled (default: TRAIN_FILE)")
-    add("--out", type=Path, metavar="FOLDER", help="folder of the two parts (default: DATA_DIR)")
+    add("--out", type=output_folder, metavar="FOLDER", help="folder of the two parts (default: DATA_DIR)")
     add("--threshold", type=_positive, help="correct samples of a near-perfect prompt (default: the experiment's)")
     add("--n", type=_positive, help=f"samples per prompt (default: SAMPLES_PER_PROMPT, else {PAPER_N})")
     zero = parser.add_mutually_exclusive_group()

@@ -128,6 +128,23 @@ def test_a_wrong_option_is_an_error_of_the_command(capsys, name, option):
 
 
 @pytest.mark.parametrize(
+    ("name", "words", "option"),
+    [
+        ("prepare bird", "--split dev --input dev.json --databases databases --output=", "output"),
+        ("prepare dapo", "--download --output=", "output"),
+        ("prepare math-eval", "--output=", "output"),
+        ("split", "--out=", "out"),
+        ("export", "run ", "out"),
+    ],
+)
+def test_the_home_folder_in_the_name_of_an_output(monkeypatch, tmp_path, name, words, option):
+    """bash leaves --output=~/x as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = cli.parser_of(name).parse_args(f"{words}~/x".split())
+    assert getattr(options, option) == tmp_path / "x"
+
+
+@pytest.mark.parametrize(
     ("method", "hint"),
     [("jskl", "did you mean 'js_kl'?"), ("gpro", "did you mean 'grpo'?"), ("zzz", "see dph train --list.")],
 )

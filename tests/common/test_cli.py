@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from ray._private import node
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from rl.common.cli import find_user_error, output_folder, user_errors_exit
+from rl.common.cli import find_user_error, output_file, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import Stopped
 
@@ -91,6 +91,11 @@ def test_an_output_is_a_folder_that_exists_or_can_be_made(tmp_path, monkeypatch)
     for text, sentence in (("file", "file is a file"), ("file/below/it", "file is a file"), ("", "it is empty")):
         with pytest.raises(argparse.ArgumentTypeError, match=f"{sentence}: name a folder"):
             output_folder(text)
+    with pytest.raises(argparse.ArgumentTypeError, match="file is a file: name a folder"):
+        output_file("file/below")
+    for text in ("", str(tmp_path)):
+        with pytest.raises(argparse.ArgumentTypeError, match="is a folder: name a file"):
+            output_file(text)
     monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(argparse.ArgumentTypeError, match="cannot be written: name another folder, or make it writabl"):
         output_folder("new/one")

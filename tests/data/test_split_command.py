@@ -175,6 +175,8 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(data.read_bytes()[:4] + bytes(200) + data.read_bytes()[204:])
     wrong = write_parquet(tmp_path / "train_wrong.parquet", *map(math_row, CORRECT))
+    blocked = tmp_path / "blocked"
+    (blocked / "train_correct.parquet" / "mine").mkdir(parents=True)
     of_wrong, half = samples("w", of=wrong), samples("half", {id: accs[:2] for id, accs in CORRECT.items()})
     without_30 = {id: accs for id, accs in CORRECT.items() if id != 30}
     for arguments, sentence in [
@@ -192,7 +194,7 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
         ([good, "--data", tmp_path], "cannot be read (Is a directory)"),
         ([samples("l", of=lists), "--data", lists], "ids of the type list<"),
         ([samples("d", of=damaged), "--data", damaged], "cannot be read as parquet"),
-        ([good, "--out", data], "cannot be written"),
+        ([good, "--out", blocked], "cannot be written"),
         ([of_wrong, "--data", wrong, "--out", wrong.parent], "train_wrong.parquet, which it reads: give another"),
         ([half, half], "sample 0 of id 10 is given twice: give each file once"),
     ]:
@@ -205,3 +207,10 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
         assert f"argument --threshold: '{wrong}' is not a whole number of at least 1\n" in capsys.readouterr().err
     of_four = run_program(PROGRAM, "--data", data, "--samples", good, "--n", N)
     assert "threshold assumes 8 samples per prompt, not 4: pass --threshold" in of_four
+
+
+def test_a_folder_that_cannot_be_written_is_rejected_first(data, capsys):
+    for folder, sentence in ((str(data), f"{data} is a file: name a folder."), ("", "it is empty: name a folder.")):
+        with pytest.raises(SystemExit, match="2"):
+            parser().parse_args(["--out", folder])
+        assert capsys.readouterr().err.endswith(f"error: argument --out: {sentence}\n")

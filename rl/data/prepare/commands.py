@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from textwrap import fill
 
+from rl.common.cli import output_file, output_folder
 from rl.common.errors import UserError
 from rl.data.benchmarks import DATASETS, MATH_DATASETS, MATH_TESTS, SQL_DATASETS
 from rl.scorer.audit.options import DOUBTS, FAILURES, OUTCOMES
@@ -69,7 +70,7 @@ def dapo_parser() -> argparse.ArgumentParser:
         "math_dapo",
     )
     output = Path("data/math/dapo_train.parquet")
-    parser.add_argument("--output", type=Path, default=output, metavar="FILE", help="default: %(default)s")
+    parser.add_argument("--output", type=output_file, default=output, metavar="FILE", help="default: %(default)s")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--input", type=Path, nargs="+", metavar="FILE", help="the published parquet")
     source.add_argument(
@@ -97,7 +98,7 @@ def math_eval_parser() -> argparse.ArgumentParser:
         *MATH_TESTS,
     )
     add = parser.add_argument
-    add("--output", type=Path, default="data/math", metavar="DIR", help="default: %(default)s")
+    add("--output", type=output_folder, default=Path("data/math"), metavar="DIR", help="default: %(default)s")
     add("--input", type=Path, metavar="DIR", help="folder with NAME/test.jsonl for each test set")
     add("--file", action="append", default=[], metavar="NAME=FILE", help="one test set's file; repeatable")
     add("--download", action="store_true", help="fetch what --input and --file lack from the Hugging Face Hub")
@@ -150,7 +151,8 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     own = [data for data in SQL_DATASETS.values() if data.program == program]
     parser = _parser(summary, details, *(data.name for data in own))
     add = parser.add_argument
-    add("--output", type=Path, default="data/sql/{name}_{split}.parquet", metavar="FILE", help="default: %(default)s")
+    output = Path("data/sql/{name}_{split}.parquet")
+    add("--output", type=output_file, default=output, metavar="FILE", help="default: %(default)s")
     parser.set_defaults(program=program, variant="", tables=None, corrections=None, db_id=DB_ID)
     splits = list(dict.fromkeys(split for data in own for split in data.id_blocks))
     if len(splits) == 1:
