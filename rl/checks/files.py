@@ -12,6 +12,8 @@ from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, WRONG_NAME
 _HUB_LIMIT_S = 10
 _SPLIT = "run dph split after offline_sampling.sh"
 _PUBLISHED = "the commands of docs/howto/data.md write it"
+# The variables that may name the training files, beside TRAIN_FILE.
+_OF_TRAINING = ("TRAIN_WRONG", "TRAIN_UNSOLVED", "BASELINE_FILES")
 # How to get the file of a setting.
 _ORIGIN = {
     "data.train_files": f"{_PUBLISHED}; set TRAIN_FILE to it",
@@ -81,7 +83,7 @@ def check_set(config: DictConfig, key: str) -> None:
 
 
 def check_file(key: str, path: Path) -> bool:
-    """Reject a file that does not exist; a file on another file system (hdfs://) is not checked.
+    """Reject a folder, and a file that does not exist; a file on another file system (hdfs://) is not checked.
 
     Returns:
         Whether it was checked.
@@ -92,6 +94,8 @@ def check_file(key: str, path: Path) -> bool:
     if ":/" in str(path):  # pathlib makes one slash of two
         return False
     if not os.path.isfile(path):  # Path.is_file raises where the user may not look
+        if os.path.isdir(path):
+            raise UserError(f"{key}={path} is a folder: name a file.")
         raise UserError(f"{key}={path} does not exist: {_origin(key, path)}.")
     return True
 
@@ -106,6 +110,10 @@ def _origin(key: str, path: Path) -> str:
         )
     if path.name in (WRONG_NAME, CORRECT_NAME):
         return f"{_SPLIT}, which writes it"
+    if key == "data.train_files":
+        for name in _OF_TRAINING:
+            if path in files_of(os.environ.get(name, "").split(",")):
+                return f"correct the path in {name}"
     return _ORIGIN.get(key, "correct the path")
 
 

@@ -105,7 +105,8 @@ def test_the_weight_of_the_policy_loss_is_compared_by_the_program_as_a_number(la
     [
         ("js_kl", "MODEL_PATH", "the model folder {} does not exist"),
         ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/howto/data.md"),
-        ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist"),
+        ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist: correct the path in TRAIN_WRONG."),
+        ("grpo", "BASELINE_FILES", "data.train_files={} does not exist: correct the path in BASELINE_FILES."),
         ("dapo", "VAL_FILES", "data.val_files={} does not exist: the commands of docs/howto/data.md write it"),
         ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
         ("forward_kl", "SFT_PT", "data.sft_pt={} does not exist: run get_correct_data_tensor.sh"),
@@ -116,6 +117,11 @@ def test_missing_files(launcher, files, script, variable, words):
     missing = f"{launcher.folder}/not/there"
     line = rejected(launcher, f"qwen/{script}", "run", **files | {variable: missing})
     assert words.format(missing) in line
+
+
+def test_a_folder_in_the_place_of_a_file(launcher, files):
+    line = rejected(launcher, "llama/grpo", "run", **files | {"VAL_FILES": str(launcher.folder)})
+    assert line == f"Error: data.val_files={launcher.folder} is a folder: name a file."
 
 
 def test_one_missing_file_of_several(launcher, files):
