@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 
 from rl.checks.finding import Finding, ok, skipped
 from rl.checks.model_shape import model_shape
+from rl.common.cli import existing_part
 from rl.common.errors import UserError
 
 # Bytes per parameter of what a checkpoint holds (actor.checkpoint.save_contents): float32 weights, Adam's two moments.
@@ -35,7 +36,7 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     if trainer.save_freq <= 0:
         return skipped("this run writes no checkpoints")
     folder = Path(trainer.default_local_dir)
-    existing = next(path for path in [folder, *folder.absolute().parents] if os.path.exists(path))
+    existing = existing_part(folder)
     if not os.access(existing, os.W_OK):
         raise UserError(f"{existing} cannot be written: make it writable, or set OUTPUT_DIR.")
     try:

@@ -103,13 +103,18 @@ def shutdown_ray() -> None:
         ray.shutdown()
 
 
+def existing_part(path: Path) -> Path:
+    """The longest part of a path that exists."""
+    # os.path, because Path.exists raises where the user may not look.
+    return next(part for part in (path, *path.absolute().parents) if os.path.exists(part))
+
+
 def output_folder(text: str) -> Path:
     """The `type` of an option that names a folder to write: whatever exists of it must be folders."""
     path = Path(text).expanduser()
     if not text:
         raise argparse.ArgumentTypeError("it is empty: name a folder.")
-    # os.path, because Path.exists raises where the user may not look.
-    exists = next(part for part in (path, *path.absolute().parents) if os.path.exists(part))
+    exists = existing_part(path)
     if not os.path.isdir(exists):
         raise argparse.ArgumentTypeError(f"{exists} is a file: name a folder.")
     if not os.access(exists, os.W_OK):

@@ -293,6 +293,11 @@ def test_a_file_that_is_no_parquet_is_named(run, tmp_path, key):
     assert run.rejection(changes | {key: str(damaged)}).startswith(f"{damaged} cannot be read as parquet (")
 
 
+def test_a_run_s_folder_below_a_file_is_rejected(run):
+    sentence = run.rejection({"trainer.default_local_dir": f"{run.data}/my_run"})
+    assert sentence.startswith(f"trainer.default_local_dir={run.data}/my_run cannot be a folder, because {run.data} is")
+
+
 def test_an_unregistered_plugin_is_rejected(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("verl.dph.plugin.registered", False)

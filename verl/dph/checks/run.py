@@ -22,6 +22,7 @@ from rl.checks.disk import check_room
 from rl.checks.files import check_model, files_of
 from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
 from rl.common import run_lock
+from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
 from rl.data.rows import Row, read_rows
@@ -124,6 +125,12 @@ def _complete(config: DictConfig) -> None:
     config.trainer.default_local_dir = os.path.expanduser(config.trainer.default_local_dir)  # verl makes a folder "~"
     if config.actor_rollout_ref.actor.generate_sft:
         return
+    exists = existing_part(Path(config.trainer.default_local_dir))
+    if not exists.is_dir():
+        raise UserError(
+            f"trainer.default_local_dir={config.trainer.default_local_dir} cannot be a folder, because {exists} is a "
+            "file: name another folder (OUTPUT_DIR in the scripts)."
+        )
     if not config.data.val_files:
         if config.trainer.val_only:
             raise UserError(
