@@ -29,7 +29,7 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
         resumes: the run continues from a checkpoint, so that older ones are on the disk already.
 
     Raises:
-        UserError: the folder cannot be written, or has too little room.
+        UserError: the folder cannot be written or has too little room, or a file of the model is damaged.
     """
     trainer, actor = config.trainer, config.actor_rollout_ref.actor
     contents = [*actor.checkpoint.save_contents, *(config.critic.checkpoint.save_contents if has_critic else ())]
@@ -39,10 +39,13 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     existing = existing_part(folder)
     if not os.access(existing, os.W_OK):
         raise UserError(f"{existing} cannot be written: make it writable, or set OUTPUT_DIR.")
-    try:
-        count = parameters(str(config.actor_rollout_ref.model.path))
-    except UserError as error:
-        return skipped(f"the size of a checkpoint is not known: {error}")
+    model = str(config.actor_rollout_ref.model.path)
+    count = _in_files(model)
+    if not count:
+        try:
+            count = model_shape(model).parameters
+        except UserError as error:
+            return skipped(f"the size of a checkpoint is not known: {error}")
     # Of all nodes: they share the folder (docs/howto/cluster.md).
     size = sum(CONTENT_BYTES.get(part, 0) for part in contents) * count
     free = shutil.disk_usage(existing).free
@@ -62,6 +65,11 @@ def parameters(model: str) -> int:
     Raises:
         UserError: a file is damaged, or the model's shape is not known (rl/checks/model_shape.py).
     """
+    return _in_files(model) or model_shape(model).parameters
+
+
+def _in_files(model: str) -> int:
+    """The number of parameters in a model's safetensors files; 0 without one."""
     from huggingface_hub import parse_local_safetensors_file_metadata  # slow to import
     from huggingface_hub.errors import SafetensorsParsingError
 
@@ -72,7 +80,7 @@ def parameters(model: str) -> int:
         except (OSError, SafetensorsParsingError) as error:
             raise UserError(f"{file} is not a safetensors file: download the model again.") from error
         found |= {name: tensor.parameter_count for name, tensor in tensors.items()}
-    return sum(found.values()) if found else model_shape(model).parameters
+    return sum(found.values())
 
 
 def in_bytes(count: float) -> str:

@@ -1,5 +1,7 @@
 """Disks without room for a checkpoint: before the run starts, and while one is written."""
 
+import os
+import shutil
 import subprocess
 import sys
 
@@ -56,6 +58,13 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     assert "a checkpoint takes about 0.495 MB" in run.rejection({"trainer.save_freq": 5} | critic)
     with pytest.raises(UserError, match="and 3 are there at a time"):
         run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": 2})
+
+
+def test_a_model_whose_weights_were_cut_off_is_rejected(run, tmp_path):
+    cut = shutil.copytree(run.model, tmp_path / "cut") / "model.safetensors"
+    os.truncate(cut, 1000)
+    sentence = run.rejection({"trainer.save_freq": 5, "actor_rollout_ref.model.path": str(cut.parent)})
+    assert sentence == f"{cut} is not a safetensors file: download the model again."
 
 
 def test_weights_that_were_not_downloaded_are_no_safetensors_file(tmp_path):
