@@ -2,7 +2,17 @@
 
 from typing import Any
 
-from rl.configuration.setting import Count, CountOrZero, PositiveOrZero, Section, Setting, Share, TopK, settings_of
+from rl.configuration.setting import (
+    Count,
+    CountOrZero,
+    PositiveOrZero,
+    Section,
+    Seed,
+    Setting,
+    Share,
+    TopK,
+    settings_of,
+)
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _NODES: Any = "${trainer.nnodes}"
@@ -34,7 +44,7 @@ SAMPLING = (
     *settings_of(Prompts, Rollout),
     # verl's
     Setting(f"{_ROLLOUT}.top_k", TopK),
-    Setting(f"{_ROLLOUT}.seed", CountOrZero),
+    Setting(f"{_ROLLOUT}.seed", Seed),
     Setting(f"{_ROLLOUT}.max_num_seqs", Count),
     Setting(f"{_ROLLOUT}.gpu_memory_utilization", Share),
     Setting("trainer.nnodes", Count),

@@ -14,6 +14,7 @@ from rl.configuration.setting import (
     Positive,
     PositiveOrZero,
     Section,
+    Seed,
     Setting,
     Share,
     settings_of,
@@ -190,7 +191,7 @@ class Visits(Section, at="data"):
 
     sft_batch_size: Count = 256
     """D_pef rows of one training step, over all its mini-batches and ranks."""
-    sft_seed: CountOrZero = 1
+    sft_seed: Seed = 1
     """Seed of the order in which D_pef is visited."""
 
 
@@ -246,7 +247,7 @@ OF_VERL = (
     Setting("data.train_batch_size", Count),
     Setting("data.max_prompt_length", Count),
     Setting("data.max_response_length", Count),
-    Setting("data.seed", CountOrZero | None),
+    Setting("data.seed", Seed | None),
     Setting("algorithm.adv_estimator", str),
     Setting("actor_rollout_ref.rollout.n", Count),
     Setting("actor_rollout_ref.rollout.val_kwargs.n", Count),
@@ -257,7 +258,7 @@ OF_VERL = (
     Setting("actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes", Count),
     Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),
     Setting("actor_rollout_ref.rollout.tensor_model_parallel_size", Count),
-    Setting("actor_rollout_ref.rollout.seed", CountOrZero | None),
+    Setting("actor_rollout_ref.rollout.seed", Seed | None),
     Setting(f"{ACTOR}.strategy", Literal["fsdp", "fsdp2", "megatron", "veomni", "torchtitan", "automodel"]),
     Setting(f"{ACTOR}.optim.lr", PositiveOrZero),
     # A negative clip above would silence every correct response.
