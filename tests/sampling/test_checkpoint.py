@@ -155,23 +155,23 @@ def test_a_lora_adapter_and_an_unknown_number_of_ranks(run):
 
 def test_a_policy_is_exported_whole_or_not_at_all(saved, run, tmp_path, capsys):
     (run / "global_step_3" / "manifest.json").write_text("{}")
-    out = tmp_path / "exported"
-    others = [tmp_path / f"exported.{name}" for name in ("part", "merged")]
+    out = tmp_path / "my policy"
+    others = [tmp_path / f"{out.name}.{name}" for name in ("part", "merged")]
     for other in others:
         other.mkdir()
         (other / "mine").touch()
     export.main([str(run), str(out)])
     assert all((other / "mine").exists() for other in others)
     said = capsys.readouterr().out
-    assert f"Exported {run / 'global_step_3'} to {out} (" in said and f"vllm serve {out}" in said
+    assert f"Exported {run / 'global_step_3'} to {out} (" in said and f"vllm serve '{out}'\n" in said
     trained = load_file(saved / "model" / "model.safetensors")
     assert all(torch.equal(value, trained[name]) for name, value in load_file(out / "model.safetensors").items())
     assert AutoTokenizer.from_pretrained(out)("w1 w2")["input_ids"] == [4, 5]
     assert (out / "training_manifest.json").is_file()
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "exported",
-        "exported.merged",
-        "exported.part",
+        "my policy",
+        "my policy.merged",
+        "my policy.part",
         "run",
     ]  # nor anything beside the shards
     assert not list(run.rglob("*merged*"))

@@ -1,6 +1,7 @@
 """Write a trained policy as a Hugging Face folder: `python -m verl.dph.export RUN OUT` (docs/howto/runs.md)."""
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -22,9 +23,10 @@ def main(arguments: list[str] | None = None) -> None:
         checkpoint = checkpoint_of(options.model, best=options.best)
         export(checkpoint, options.out, dtype=options.dtype, trust_remote_code=options.trust_remote_code)
         size = sum(file.stat().st_size for file in options.out.iterdir())
+        folder = shlex.quote(str(options.out))
         sys.stdout.write(
             f"Exported {checkpoint} to {options.out} ({size / 1e9:.3g} GB).\n"
-            f"Serve it: vllm serve {options.out}\nPublish it: hf upload USER/NAME {options.out}\n"
+            f"Serve it: vllm serve {folder}\nPublish it: hf upload USER/NAME {folder}\n"
         )
 
 
