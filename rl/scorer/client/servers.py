@@ -53,6 +53,9 @@ class ServerPool:
     Args:
         source: an address or a comma-separated list of them (`host:port` or `http://host:port`), a sequence of
             addresses, or a directory whose files hold one address per line, which is re-read while the program runs.
+
+    Raises:
+        UserError: the source names no server, an address is malformed, or the source is a file.
     """
 
     def __init__(self, source: str | Sequence[str]):
@@ -63,6 +66,8 @@ class ServerPool:
         addresses = source.split(",") if isinstance(source, str) else list(source)
         if isinstance(source, str) and not any(_is_address(address) for address in addresses):
             self._directory = Path(source).expanduser()
+            if self._directory.is_file():  # which no wait turns into a directory
+                raise UserError(f"The scorer setting {source!r} is a file: give an address, or the file's directory.")
         else:
             self._keep([_normalize(address) for address in addresses if address.strip()])
             if not self._servers:

@@ -30,6 +30,9 @@ def test_what_names_servers(tmp_path):
     assert len(ServerPool("[fe80::1]:5001").servers()) == 1
     with pytest.raises(UserError, match="neither an address nor a directory"):
         ServerPool(str(tmp_path / "absent")).servers()
+    (tmp_path / "address").write_text("localhost:5001\n")
+    with pytest.raises(UserError, match="address' is a file: give an address, or the file's directory."):
+        ServerPool(str(tmp_path / "address"))
 
 
 def test_an_empty_directory_says_so(client_of, tmp_path, fake):
