@@ -54,7 +54,7 @@ class Machine:
 
     @classmethod
     def of(cls, run: "Run | None") -> "Machine":
-        """The device is the run's, else chosen as the launcher chooses it (rl/configuration/run.py)."""
+        """The device is the run's (rl/configuration/run.py), else the one that DEVICE names or this machine has."""
         if run is not None:
             device, python = run.device, run.launch.python
             return cls("cpu" if is_cpu(device) else device, f"device={device}", python, run)

@@ -56,7 +56,7 @@ class RayNode:
             return
         node, said = "the head" if self._rank == HEAD_RANK else f"node {self._rank}", last_line_of(self._log)
         if code == _USAGE_ERROR:
-            raise UserError(f"Ray on {node} does not take its arguments ({said}): correct RAY_START_ARGS.")
+            raise UserError(f"Ray on {node} does not take its arguments ({said}): correct RAY_START_ARGS or NODE_ADDR.")
         raise ConnectionError(f"Ray on {node} ended: {said} (log: {self._log})")
 
     def _command(self, settings: Settings, folder: Path) -> list[str]:

@@ -77,11 +77,12 @@ class ScorerServer:
             started = time.monotonic()
             code = start(self._command, {"RAY_AUTH_TOKEN": ""}, self._log).wait()
             self._ended = True
-            if code == USER_ERROR_EXIT_CODE and not self._answered:
-                return  # wait_until_ready says why
             if time.monotonic() - started > STEADY_S:
                 pause = FIRST_PAUSE_S
-            say(f"the scorer at {self.address} ended with {code}; it is restarted in {pause:g} s")
+            # What keeps a server from starting is wait_until_ready's to say. An agent that started again calls that no
+            # more, and its port may still be the old server's.
+            if self._answered or code != USER_ERROR_EXIT_CODE:
+                say(f"the scorer at {self.address} ended with {code}; it is restarted in {pause:g} s")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 

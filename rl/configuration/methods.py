@@ -1,8 +1,10 @@
 """Methods and experiments, read from the files of verl/dph/config/method and verl/dph/config/experiment."""
 
 import argparse
+import re
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,11 @@ KINDS = {
     EXTENSION: "Beyond the paper (docs/explanation/method.md)",
     BASELINE: "Baselines (docs/explanation/baselines.md)",
 }
+
+
+# Hydra reads a file's package in its first lines, before any other comment.
+_HEADER = re.compile(r"#+\s*@")
+_PACKAGE = re.compile(r"#+\s*@package\s+_global_")
 
 
 @dataclass(frozen=True)
@@ -169,9 +176,14 @@ def _check_own(experiment: ConfigFile) -> None:
         defaults = part.content.get("defaults", [])
         if part.path.is_relative_to(CONFIG_DIR):
             continue
-        if "# @package _global_" not in part.lines:
-            raise UserError(f"{part.path} lacks the line `# @package _global_`, so that nothing would read it: add it.")
-        if "_self_" in defaults[:-1]:
+        header = takewhile(_HEADER.match, filter(None, map(str.strip, part.lines)))
+        if not any(_PACKAGE.fullmatch(line) for line in header):
+            raise UserError(
+                f"{part.path} does not begin with the line `# @package _global_`, so that nothing would read it: put "
+                "it first."
+            )
+        after = defaults[defaults.index("_self_") + 1 :] if "_self_" in defaults else []
+        if any(_found(part.path.parent, name).path.is_relative_to(CONFIG_DIR) for name in after):
             raise UserError(f"{part.path}: the `defaults` after _self_ would replace its settings: put _self_ last.")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from omegaconf import DictConfig
 
 from rl.common.errors import UserError
+from rl.configuration.names import joins_ray
 from rl.configuration.run import Run
 
 LAST_PORT = 65_535
@@ -21,7 +22,7 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
     launch = run.launch
     nodes = launch.nodes or 1
     rank = launch.node_rank if launch.node_rank != "" else (0 if nodes == 1 else "")
-    if os.environ.get("RAY_ADDRESS"):
+    if joins_ray():
         if not launch.scorer:
             raise UserError("RAY_ADDRESS names a running Ray: name the scorers in DPH_SCORER too.")
         return None
@@ -43,15 +44,19 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
 def only_scores(run: Run) -> bool:
     """Whether no part of training runs on this node, one of the last SCORER_NODES; check_numbers comes first."""
     launch = run.launch
-    return int(launch.node_rank or 0) >= (launch.nodes or 1) - launch.scorer_nodes
+    return not joins_ray() and int(launch.node_rank or 0) >= (launch.nodes or 1) - launch.scorer_nodes
 
 
 def check_numbers(run: Run) -> None:
     """Check this node's numbers as far as they are set; a dry run needs no more.
 
+    A run that joins a Ray reads none of them, and Kubernetes sets SCORER_PORT for a service that is named scorer.
+
     Raises:
         UserError: a number is not one, or out of its range.
     """
+    if joins_ray():
+        return
     launch, nodes = run.launch, run.launch.nodes or 1
     numbers = {"NODE_RANK": launch.node_rank or 0, "CLUSTER_WAIT_S": launch.wait_seconds}
     ports = {"RAY_PORT": launch.ray_port, "SCORER_PORT": launch.scorer_port}

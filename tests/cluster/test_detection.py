@@ -167,6 +167,8 @@ def test_what_cannot_be_is_one_sentence(environment, said):
         ({"DPH_SCORER": "http://10.0.0.9:5001"}, True),
         ({"DPH_SCORER": "http://10.0.0.9:5001"} | PLAIN, False),
         ({"DPH_SCORER": "http://10.0.0.9:5001", "RAY_ADDRESS": "10.0.0.1:6379", "NNODES": "4"}, True),
+        # As Kubernetes sets it for a service named scorer; a run that joins a Ray does not read it.
+        ({"DPH_SCORER": "s:1", "RAY_ADDRESS": "10.0.0.1:6379", "SCORER_PORT": "tcp://10.0.0.5:8000"}, True),
     ],
 )
 def test_a_command_that_needs_nothing_around_it_is_started_directly(environment, direct):

@@ -155,7 +155,9 @@ def test_arguments_that_ray_does_not_take_end_every_node_at_once(rank, node, tmp
     options = words(nodes=2, rank=rank, node_address=address(rank), ray_argument="--bogus")
     with pytest.raises(UserError) as ended:
         ray_node.start_ray(parse([*options, "--", "true"]), tmp_path, Deadline(10))
-    expected = f"Ray on {node} does not take its arguments (No such option '--bogus'.): correct RAY_START_ARGS."
+    expected = (
+        f"Ray on {node} does not take its arguments (No such option '--bogus'.): correct RAY_START_ARGS or NODE_ADDR."
+    )
     assert str(ended.value) == expected
     assert len(starts) == 1 and "--bogus" in starts[0]
 

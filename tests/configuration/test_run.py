@@ -105,7 +105,8 @@ def test_an_experiment_of_ones_own(environment, tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("defaults: [llama_sql, _self_]\ntrainer: {save_freq: 3}", "lacks the line `# @package _global_`"),
+        ("defaults: [llama_sql, _self_]\ntrainer: {save_freq: 3}", "begin with the line `# @package _global_`"),
+        ("# Mine.\n# @package _global_\ndefaults: [llama_sql, _self_]", "begin with the line `# @package _global_`"),
         ("# @package _global_\ndefaults: [_self_, llama_sql]\ntrainer: {save_freq: 3}", "put _self_ last"),
         ("# @package _global_\ntrainer: {save_freq: 3}", "begins with no experiment of ours"),
     ],
@@ -118,6 +119,18 @@ def test_an_experiment_whose_settings_hydra_would_not_take_is_rejected(environme
     environment(SETTINGS=str(own), DEVICE="cpu")
     with pytest.raises(UserError, match=f"mine.yaml.* {re.escape(sentence)}"):
         run_of("js_kl", ["my_run"])
+
+
+def test_an_experiment_may_be_followed_by_another_file_of_ones_own(environment, tmp_path):
+    folder = tmp_path / "experiment"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(
+        "#@package  _global_\ndefaults: [llama_sql, _self_, more]\ntrainer: {save_freq: 3}"
+    )
+    (folder / "more.yaml").write_text("# @package _global_\ntrainer: {test_freq: 7}")
+    environment(SETTINGS=str(folder / "mine.yaml"), DEVICE="cpu")
+    values = run_of("js_kl", ["my_run"]).values
+    assert (values["trainer.save_freq"], values["trainer.test_freq"]) == (3, 7)
 
 
 def test_a_run_that_joins_a_ray_trains_on_its_gpus(environment):

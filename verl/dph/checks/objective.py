@@ -82,7 +82,9 @@ def _without_logits(config: DictConfig, setting: str, instead: str) -> Iterator[
 def loss_of_micro_batches(config: DictConfig) -> Iterator[str]:
     """verl adds up the losses of micro-batches, so that a mean over one of them depends on how many there are."""
     actor = config.actor_rollout_ref.actor
-    if actor.policy_loss.loss_mode == "geo_mean" and not actor.generate_sft:
+    if actor.generate_sft:
+        return
+    if actor.policy_loss.loss_mode == "geo_mean":
         yield (
             "actor.policy_loss.loss_mode=geo_mean is a mean over a micro-batch, and verl 0.9.1 adds micro-batches up: "
             "its gradient grows with their number; use another loss, such as gspo."
