@@ -139,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
     from rl.checks import run as run_checks
     from rl.configuration.run import run_of
 
-    # The script takes every other argument, such as ~KEY or --cfg.
+    # The script takes every other argument, such as ~KEY.
     options, others = parser().parse_known_args(arguments)
     experiment = [f"--experiment={options.experiment}"] if options.experiment else []
     run = run_of(options.script, [*options.arguments, *others, *experiment])

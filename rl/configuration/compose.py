@@ -22,6 +22,7 @@ from rl.configuration.programs import PROGRAMS
 CONFIG_OF = {MAIN: "dph_trainer", PRESAMPLE: "presample", EVALUATE: "evaluate"}
 
 _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
+_HOME = re.compile(r"\S+=~\S*")
 _UNKNOWN_OPTION = re.compile(
     r"Could not find '(?P<group>.+)/(?P<found>.+)'\s+Available options in '.+':\n(?P<options>(?:\t.+\n?)+)"
 )
@@ -69,6 +70,8 @@ def explain(error: str, config_name: str) -> str:
         return no_setting(unknown["key"], [name for name, _ in flat(OmegaConf.to_container(compose(config_name)))])
     if option := _UNKNOWN_OPTION.search(error):
         return f"{option['group']}={option['found']} is unknown: use one of {', '.join(option['options'].split())}."
+    if home := _HOME.search(error):
+        return f"{home[0]} begins with ~, which the shell replaces only at the beginning of a word: write $HOME."
     said = [line.strip() for line in error.splitlines() if line.strip() and not line.startswith("See ")]
     return f"The command line cannot be read: {'; '.join(said)}. Give KEY=VALUE; quote a value with , = or [ in it."
 

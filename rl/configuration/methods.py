@@ -168,6 +168,17 @@ def add_experiment(parser: argparse.ArgumentParser, default: str = DEFAULT_EXPER
     parser.add_argument("--experiment", choices=names, metavar="NAME", help=about)
 
 
+def following(command: str, experiment: str) -> str:
+    """The line that ends a step before training: the next command.
+
+    Args:
+        command: without the experiment.
+        experiment: one of ours, or the name of a user's, which SETTINGS names for both commands.
+    """
+    option = f" --experiment {experiment}" if experiment in files("experiment") else ""
+    return f"Next, with the same variables: {command}{option if experiment != DEFAULT_EXPERIMENT else ''}\n"
+
+
 def _check_own(experiment: ConfigFile) -> None:
     """Raise a UserError for a user's file whose settings Hydra would put elsewhere, or replace by those of ours."""
     if not any(part.path.is_relative_to(CONFIG_DIR) for part in experiment.parts):

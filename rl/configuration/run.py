@@ -283,8 +283,10 @@ def _read(run: Run, arguments: Sequence[str]) -> Run:
             return Run(run.script, run.method, run.experiment, [], "", help=True)
         if word in DRY_RUNS:
             dry_run = DRY_RUNS[word]
-        elif word.startswith(("--dry-run=", "--dry", "-dry")):
+        elif word.startswith(("--dry", "-dry")):
             raise UserError(f"{word} is unknown: did you mean --dry-run or --dry-run=config?")
+        elif _OPTION.match(word):
+            raise UserError(f"{word} is unknown: the options are --experiment, --dry-run and --help; {run.usage}")
         else:
             rest.append(word)
     given: list[str] = []
@@ -294,13 +296,13 @@ def _read(run: Run, arguments: Sequence[str]) -> Run:
         given.append(_positional(run, position.strip("[]"), rest.pop(0)))
     if run.method.launch["arguments"][0] == "NAME" and not given:
         raise UserError(f"the run has no NAME; {run.usage}")
-    for previous, word in zip(["", *rest], rest, strict=False):
+    for word in rest:
         if _VARIABLE.match(word):
             raise UserError(
                 f"{word} is a setting, an environment variable: put it before {run.script.partition(' ')[0]}, {word} "
                 f"{run.script} ..."
             )
-        if not is_override(word) and not previous.startswith("-"):
+        if not is_override(word):
             raise UserError(f"'{word}' is neither KEY=VALUE nor a positional argument; {run.usage}")
     return Run(run.script, run.method, run.experiment, [*given, *rest], dry_run)
 
@@ -319,8 +321,8 @@ def _positional(run: Run, position: str, word: str) -> str:
 
 
 def is_override(word: str) -> bool:
-    """Whether Hydra reads this word: KEY=VALUE, +KEY=VALUE, ~KEY, or an option."""
-    return "=" in word or word.startswith("~") or bool(_OPTION.match(word))
+    """Whether Hydra reads this word: KEY=VALUE, +KEY=VALUE or ~KEY."""
+    return "=" in word or word.startswith("~")
 
 
 def _count(name: str, default: int) -> int:

@@ -6,13 +6,14 @@ writes those that the store and training read.
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files
+from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files, following
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.data.wording import histogram, named, number_of, without_reference
 
@@ -34,7 +35,8 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
     with user_errors_exit():
         from rl.data.split import split, write_split
 
-        settings = settings_of(options.experiment or os.environ.get("SETTINGS") or default)
+        chosen = options.experiment or os.environ.get("SETTINGS") or default
+        settings = settings_of(chosen)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
         for name, value, kind, wanted in (
@@ -53,16 +55,23 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         correct, wrong = Path(launch.train_correct), Path(launch.train_wrong)
         if options.out:
             correct, wrong = options.out / CORRECT_NAME, options.out / WRONG_NAME
-        if correct.absolute() == wrong.absolute():
-            raise UserError(f"{correct} cannot be both parts: TRAIN_CORRECT and TRAIN_WRONG name one file.")
-        for part in (correct, wrong):
-            for file in (data, *samples):
-                if part.exists() and file.exists() and part.samefile(file):
-                    raise UserError(f"The split would replace {file}, which it reads: give another folder with --out.")
+        _check_parts(correct, wrong, [data, *samples])
         parts = split(data, samples, threshold=threshold, n=n, keep_zero=keep_zero)
         write_split(parts, correct, wrong)
         sys.stdout.write(summary(parts, threshold, n, launch.paper))
-        sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
+        given = {"TRAIN_CORRECT": correct, "TRAIN_WRONG": wrong} if options.out else {}
+        store = " ".join([*(f"{name}={shlex.quote(str(part))}" for name, part in given.items()), "dph store"])
+        sys.stdout.write(f"Wrote {correct} and {wrong}.\n{following(store, chosen)}")
+
+
+def _check_parts(correct: Path, wrong: Path, read: list[Path]) -> None:
+    """Raise a UserError if the parts are one file, or one of the files that the split reads."""
+    if correct.absolute() == wrong.absolute():
+        raise UserError(f"{correct} cannot be both parts: TRAIN_CORRECT and TRAIN_WRONG name one file.")
+    for part in (correct, wrong):
+        for file in read:
+            if part.exists() and file.exists() and part.samefile(file):
+                raise UserError(f"The split would replace {file}, which it reads: give another folder with --out.")
 
 
 def settings_of(name: str) -> "DictConfig":

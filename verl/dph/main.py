@@ -16,11 +16,12 @@ from verl.trainer import main_ppo
 from rl.common.console_log import console_log
 from rl.common.run_lock import sole_run
 from rl.common.signals import stoppable_when_armed
+from rl.configuration.methods import following
 from rl.configuration.names import MAIN
 from rl.data.training_run import CONSOLE
 from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
-from verl.dph.config.program import run_main
+from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
 from verl.dph.sampling.ray_cluster import join_running, on_head
 from verl.dph.training import advantages, batch_balance, tracking
@@ -81,7 +82,10 @@ def main(config: DictConfig) -> None:
     with sole_run(run.folder, run.instead):
         if run.finished is None:
             _start(config, run.folder)
-    if not run.writes_store:
+    if run.writes_store:
+        if experiment := chosen_experiment():
+            sys.stdout.write(following("dph train js_kl NAME", experiment))
+    else:
         sys.stdout.write(f"{run.finished or RunRecord.load(run.folder).summary(config)}\n")
 
 

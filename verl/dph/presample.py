@@ -14,11 +14,12 @@ from omegaconf import DictConfig, OmegaConf
 from rl.checks.files import files_of
 from rl.common.console_log import console_log
 from rl.common.signals import Stopped, run_stoppable
+from rl.configuration.methods import following
 from rl.configuration.names import PRESAMPLE
 from rl.data.sample_summary import summarize
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
-from verl.dph.config.program import run_main
+from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import Drawn, SamplingSettings
@@ -46,6 +47,8 @@ def main(config: DictConfig) -> None:
         seconds = drawn.seconds_before + drawn.seconds
         sys.stdout.write(f"in all: {Drawn(summary.samples, summary.response_tokens, seconds)}\n")
     sys.stdout.write(f"Wrote {job.output}.\n")
+    if experiment := chosen_experiment():
+        sys.stdout.write(following("dph split", experiment))
 
 
 async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
@@ -15,6 +16,11 @@ from rl.configuration.compose import CONFIG_OF, check_additions, override_errors
 from rl.configuration.programs import program_help
 from rl.configuration.settle import settle
 from verl.dph.config.device_choice import add_device, check_device
+
+
+def chosen_experiment() -> str:
+    """The file of the group `experiment` that this program runs with; "" without one."""
+    return HydraConfig.get().runtime.choices.get("experiment", "") if HydraConfig.initialized() else ""
 
 
 def run_main(job: Callable, program: str) -> None:
