@@ -52,12 +52,16 @@ def section(values: Mapping[str, Any]) -> str:
     run = len(values["seeds"])
     left = len({*SEEDS} - {*values["seeds"]})
     not_run = f"; {_in_words(left)} {'has' if left == 1 else 'have'} not run" if left else ""
-    picture = PICTURE.format(_in_words(run))
-    return "\n\n".join(_parts(values, before=[picture], after=[_recipe(values)], not_run=not_run))
+    said = [
+        PICTURE.format(_in_words(run)),
+        *(found.sentence for found in trade_offs_over_seeds(values)),
+        _recipe(values),
+    ]
+    return "\n\n".join(_parts(values, said=said, not_run=not_run))
 
 
 def compared(values: Mapping[str, Any]) -> str:
-    """A part of the page with nothing but the means, the trade-offs and the comparisons."""
+    """A part of the page with nothing but the means and the comparisons."""
     return "\n\n".join(_parts(values))
 
 
@@ -83,15 +87,14 @@ def bases(values: Mapping[str, Any]) -> str:
 def _parts(
     values: Mapping[str, Any],
     rows: Iterable[str] = (),
-    before: Iterable[str] = (),
-    after: Iterable[str] = (),
+    said: Iterable[str] = (),
     not_run: str = "",
 ) -> Iterator[str]:
-    """The table, the trade-offs in words, the primary comparisons if one is decided, and how many are not.
+    """The table, the primary comparisons if one is decided, and how many are not.
 
     Args:
         rows: of the table; the means unless given.
-        before, after: paragraphs around the trade-offs.
+        said: paragraphs below the table.
         not_run: follows that number.
     """
     rows = rows or [_row(name, [of[column]["mean"] for column in COLUMNS]) for name, of in _named(values, "base")]
@@ -99,9 +102,7 @@ def _parts(
     differences = [value for of in values["primary"].values() for value in of.values()]
     undecided = sum(not _decided(value) for value in differences)
     yield "\n".join([f"| | {' | '.join(COLUMNS)} |", "|" + "---|" * (1 + len(COLUMNS)), *rows])
-    yield from before
-    yield from (found.sentence for found in trade_offs_over_seeds(values))
-    yield from after
+    yield from said
     if undecided == len(differences):
         yield f"None of the {len(differences)} primary comparisons is decided with {have} seeds{not_run}. {LAST}"
         return
@@ -110,8 +111,8 @@ def _parts(
         f"all of them. Bold: p is at most {f'{SIGNIFICANT:.2f}'.lstrip('0')}."
     )
     yield _primary(values)
-    said = f"{undecided} of the {len(differences)} are" if undecided else "None is"
-    yield f"{said} undecided with {have} seeds{not_run}. {LAST}"
+    number = f"{undecided} of the {len(differences)} are" if undecided else "None is"
+    yield f"{number} undecided with {have} seeds{not_run}. {LAST}"
 
 
 def _named(values: Mapping[str, Any], base: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

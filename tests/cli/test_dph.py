@@ -158,7 +158,12 @@ def test_an_unknown_method_names_the_nearest(capsys, method, hint):
         (["train", "alpha", "run", "0.01", "0.5", "7", "~a"], "llama/alpha", ["run", "0.01", "0.5", "7", "~a"], None),
         (["train", "grpo", "--experiment", "qwen_math", "run"], "qwen/grpo", ["run"], "qwen_math"),
         (["train", "dapo", "--dry-run", "run", "3"], "llama/dapo", ["--dry-run", "run", "3"], None),
-        (["train", "js_kl", "run", "-0.1", "--dry-run=config"], "llama/js_kl", ["run", "-0.1", "--dry-run=config"], None),
+        (
+            ["train", "js_kl", "run", "-0.1", "--dry-run=config"],
+            "llama/js_kl",
+            ["run", "-0.1", "--dry-run=config"],
+            None,
+        ),
         (["train", "js_kl", "--help"], "llama/js_kl", ["--help"], None),
         (["presample", "s", "--experiment", "llama_math"], "qwen/offline_sampling", ["s"], "llama_math"),
         (["store", "--experiment=omnisql_sql"], "llama/get_correct_data_tensor", [], "omnisql_sql"),

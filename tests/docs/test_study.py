@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -320,30 +321,16 @@ def test_the_recipes_commands_have_the_objective_of_the_study(monkeypatch):
         assert runs[0][key] == runs[1][key], key
 
 
-def test_the_page_has_the_runs_with_a_cap_that_changes():
-    content = json.loads((FOLDER / "cap_schedule.json").read_text())
-    columns = ("Pass@1", "Pass@8", "Pass@32")
-
-    def runs(steps: int, method: str, cap: str) -> list[list[float]]:
-        wanted = (steps, method, cap)
-        found = [run for run in content["runs"] if (run["steps"], run["method"], run["cap"]) == wanted]
-        return [[run["in_domain"][column] for column in columns] for run in found]
-
-    part = PAGE[PAGE.index("### A cap that rises or falls") : PAGE.index("### Other base models")]
-    *values, last = (f"{content['base']['in_domain'][column]:.3f}".lstrip("0") for column in columns)
-    assert f"{', '.join(values)} and {last} (Pass@1" in part
-    shown = rows(part)
-    for cap in (".6", "from 1 to .5", "from .5 to .9", ".9"):
-        found = runs(180, "GRPO", cap)
-        assert len(found) == 3 and shown[cap] == [f"{value:.3f}" for value in np.mean(found, axis=0)]
-    assert all(run[1] < content["base"]["in_domain"]["Pass@8"] for run in runs(180, "GRPO", "from .5 to .9"))
-    for method, sentence in (
-        ("GRPO", "GRPO has {} and {} in Pass@1 and Pass@8 with the falling cap and {} and {} with .6"),
-        ("DPH-JS, eta .5", "DPH-JS (eta .5) has {} and {}, and {} and {}"),
-    ):
-        [falling], [constant] = runs(400, method, "from 1 to .5"), runs(400, method, ".6")
-        of_both = (f"{value:.3f}".lstrip("0") for value in (*falling[:2], *constant[:2]))
-        assert sentence.format(*of_both) in part
+def test_a_cap_that_changes_ends_between_constant_ones():
+    """GRPO after 180 steps (docs/explanation/method.md): more of Pass@1 than .6 has, and more of Pass@8 than .9."""
+    found = defaultdict(list)
+    for run in json.loads((FOLDER / "cap_schedule.json").read_text())["runs"]:
+        if (run["steps"], run["method"]) == (180, "GRPO"):
+            found[run["cap"]].append([run["in_domain"][column] for column in ("Pass@1", "Pass@8")])
+    assert all(len(found[cap]) == 3 for cap in (".6", ".9", "from 1 to .5", "from .5 to .9"))
+    mean = {cap: np.mean(runs, axis=0) for cap, runs in found.items()}
+    for cap in ("from 1 to .5", "from .5 to .9"):
+        assert mean[".6"][0] < mean[cap][0] < mean[".9"][0] and mean[".9"][1] < mean[cap][1] < mean[".6"][1]
 
 
 def test_what_the_page_says_of_the_study_holds_in_its_runs():

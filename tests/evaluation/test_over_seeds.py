@@ -194,8 +194,8 @@ def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():
     whole = SeedComparison({}, methods(grpo=zero, dph_js=of_js), [*of_js, "keep"], found)
     text = seeds_page(whole, {"grpo": "GRPO", "dph_js": "JS"}, [1, 2, 3], "in_domain")
     assert "\nLeft out, because a run has no value: keep.\n" in text
-    assert "\n- Higher with p at most 0.05: greedy (JS minus GRPO).\n" in text
-    assert "\n- Lower with p at most 0.05: greedy, out of domain (JS minus GRPO).\n" in text
+    assert "\n- Higher with p at most 0.05:\n  - greedy: JS minus GRPO\n" in text
+    assert "\n- Lower with p at most 0.05:\n  - greedy, out of domain: JS minus GRPO\n" in text
     assert "| **-0.101 ± 0.002, p 0.000** | 0.100 ± 0.248, p 0.225 |" in text
 
 

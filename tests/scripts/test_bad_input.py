@@ -58,7 +58,10 @@ def test_a_checkouts_own_verl_folder_is_not_taken_for_verl(launcher, files):
         (["llama/js_kl", "run", "--dryrun"], "--dryrun is unknown: did you mean --dry-run or --dry-run=config?"),
         (["llama/js_kl", "run", "--seed", "3"], "--seed is unknown: the options are --experiment, --dry-run and"),
         (["llama/js_kl", "run", "0.2", "--seed=3"], "--seed=3 is unknown: the options are --experiment, --dry-run"),
-        (["llama/js_kl", "run", "data.sft_pt=~/pef.pt"], "data.sft_pt=~/pef.pt begins with ~, which the shell replaces"),
+        (
+            ["llama/js_kl", "run", "data.sft_pt=~/pef.pt"],
+            "data.sft_pt=~/pef.pt begins with ~, which the shell replaces",
+        ),
         (["llama/js_kl", "run", "TOTAL_STEPS=3"], "variable: put it before bash, TOTAL_STEPS=3 bash "),
         (["llama/js_kl", "run", "actor_rollout_ref.actor.sft_loss_mode=jss"], "sft_loss_mode='jss' is unknown"),
     ],

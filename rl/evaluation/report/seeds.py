@@ -184,7 +184,7 @@ def seeds_page(
         parts.append(f"Differences, {how if several else 'which one seed cannot test'}:\n")
         if several:
             significant = {side: _significant(found.differences, labels, side) for side in SIDES}
-            parts.append("".join(f"- {side} with p at most {SIGNIFICANT}: {w}.\n" for side, w in significant.items()))
+            parts.append("".join(f"- {side} with p at most {SIGNIFICANT}:{w}\n" for side, w in significant.items()))
         parts.append(_differences(found.differences, labels))
     return "\n".join(parts)
 
@@ -222,9 +222,9 @@ def _cell(value: OverSeeds) -> Cell:
 
 
 def _significant(pairs: OfPairs, labels: Mapping[str, str], side: str) -> str:
-    """The columns with a significant difference on this side, each with its pairs of methods."""
+    """A list of the columns with a significant difference on this side, each with its pairs of methods."""
     found: dict[str, list[str]] = {}
     for pair, of in pairs.items():
         for column in (column for column, value in of.items() if value.significant and SIDES[side] * value.mean > 0):
             found.setdefault(column, []).append(_minus(pair, labels))
-    return ", ".join(f"{column} ({'; '.join(of)})" for column, of in found.items()) or "nothing"
+    return "".join(f"\n  - {column}: {'; '.join(of)}" for column, of in found.items()) or " nothing"
