@@ -19,7 +19,8 @@ from rl.common.errors import UserError
 # An error says what a value must be: in the words of a string in the annotation, or, without one, from the type.
 Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]  # as NumPy's
+SEED_LIMIT = 2**32  # NumPy's
+Seed = Annotated[int, Field(ge=0, lt=SEED_LIMIT)]
 Positive = Annotated[float, Field(gt=0)]
 PositiveOrZero = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, le=1)]

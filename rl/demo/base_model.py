@@ -98,6 +98,12 @@ def solved_questions(task: Path, module: str) -> list[tuple[list[dict], list[str
         return [(row["prompt"], row["solutions"]) for row in rows_in(parquet, columns)]
 
 
+def check_new(folder: Path) -> None:
+    """Raise a UserError if the folder exists."""
+    if folder.exists():
+        raise UserError(f"{folder} exists: delete it or choose another folder.")
+
+
 def train_model(
     folder: Path,
     tokenizer: "PreTrainedTokenizerFast",
@@ -111,8 +117,7 @@ def train_model(
     Raises:
         UserError: `folder` exists.
     """
-    if folder.exists():
-        raise UserError(f"{folder} exists: delete it or choose another folder.")
+    check_new(folder)
     import torch
 
     torch.set_num_threads(1)

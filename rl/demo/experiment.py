@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
 SAMPLES_PER_PROMPT, EVAL_SAMPLES = 8, 32
+EVALUATION_SEED = 100  # added to the seed, so that an evaluation does not repeat the pre-sampling
 SPLITS = ("in_domain", "out_of_domain")
 # Key of extra_info whose two kinds of questions have results of their own.
 GROUPED_BY = "ambiguous"
@@ -63,6 +65,15 @@ def settings(method: str, experiment: str = TINY.experiment) -> "DictConfig":
 def scorer_config(experiment: str = TINY.experiment) -> Path:
     """The scorer's configuration of an experiment."""
     return Path(settings("grpo", experiment).launch.scorer_config)
+
+
+def check_seed(option: str, seed: int) -> None:
+    """Raise a UserError for a seed that a later stage would reject."""
+    from rl.configuration.setting import SEED_LIMIT  # loads pydantic, and help must not
+
+    most = SEED_LIMIT - EVALUATION_SEED - 1
+    if not 0 <= seed <= most:
+        raise UserError(f"{option} is {seed}; it must be between 0 and {most}.")
 
 
 def check_device(device: str) -> None:
@@ -141,13 +152,23 @@ class Experiment:
         self.on_cpu = is_cpu(self.device)
         # Two programs keep two cores busy, but only one can use a GPU.
         self.at_once = (at_once or model.at_once) if self.on_cpu else 1
-        # Processes that sample, and threads of an update.
-        self.replicas = 2 if self.on_cpu and self.at_once == 1 else 1
-        self.threads = 2 if self.at_once == 1 else 1
+        # Processes that sample, and threads of an update. The last digits depend on them, so at_once must not count.
+        alone = not self.on_cpu or model.at_once == 1
+        self.replicas = 2 if self.on_cpu and alone else 1
+        self.threads = 2 if alone else 1
         self.task, self.base, self.data = out / "task", out / "model", out / "data"
         self._presampled = self.data / "generate_data" / "0.jsonl"
         self.own_draw = Draw(self.data, seed)
         self.pipeline = Pipeline(out, ENVIRONMENT)
+
+    @cached_property
+    def judged_by(self) -> str:
+        """What decides the scorer's verdicts."""
+        from rl.scorer.config import load_settings
+
+        # Which databases do not count; the task's own may not be there yet.
+        sql = {"database_path": str(self.out)}
+        return load_settings(scorer_config(self.model.experiment), sql=sql).verdict_sha256
 
     @property
     def base_title(self) -> str:
@@ -311,6 +332,7 @@ class Experiment:
         command = _python("rl.launch", method, *words, f"device={self.device}", f"trainer.n_gpus_per_node={ranks}")
         variables = {"SETTINGS": self.model.experiment, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
         decides = OmegaConf.to_container(settings(method, self.model.experiment), resolve=False)
+        decides |= {"scorer": self.judged_by}
         return Stage(name, title, command, environment=variables | (environment or {}), settings=decides, **more)
 
     def checkpoint(self, run: str, steps: int | None = None) -> Path:
@@ -341,7 +363,7 @@ class Experiment:
             f"data.max_response_length={config.data.max_response_length}",
             f"actor_rollout_ref.rollout.max_model_len={config.actor_rollout_ref.rollout.max_model_len}",
             f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
-            f"actor_rollout_ref.rollout.seed={self.seed + 100}",
+            f"actor_rollout_ref.rollout.seed={self.seed + EVALUATION_SEED}",
         )
         total = (draws * EVAL_SAMPLES + 1) * (self.in_domain + self.model.out_of_domain)
         return Stage(
@@ -349,6 +371,7 @@ class Experiment:
             title,
             command,
             environment={"VERL_PLATFORM": "cpu"} if self.on_cpu else {},
+            settings={"scorer": self.judged_by},
             seconds=15 + self.model.sample_seconds * total,
             outputs=[folder],
             total=total,

@@ -12,6 +12,7 @@ makes of the others is its own.
 """
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from rl.checks.files import check_model
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.data.rows import read_rows
-from rl.demo.base_model import Example, SftSettings, Shape, tokenized, train_model
+from rl.demo.base_model import Example, SftSettings, Shape, check_new, tokenized, train_model
 from rl.demo.models import SMOLLM2
 from rl.demo.pretrained import SFT, fine_tune_on, smollm2
 from rl.demo.tokenizer import build_tokenizer, question_line, response_text
@@ -54,19 +55,22 @@ def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int
     return longest
 
 
-def fine_tune_pretrained(data: Path, folder: Path, source: str, settings: SftSettings) -> tuple[int, int]:
-    """Fine-tune a pretrained model on every other SQL question of a prepared parquet and write `folder`.
+def fine_tune_pretrained(
+    asked: list[tuple[list[dict], str]], folder: Path, source: str, settings: SftSettings
+) -> tuple[int, int]:
+    """Fine-tune a pretrained model on every other SQL question and write `folder`.
 
     Args:
+        asked: the questions' messages and gold queries.
         source: a Hugging Face folder, or a name on the Hub.
 
     Returns:
         The tokens of the longest prompt and of the longest gold response of all questions.
 
     Raises:
-        UserError: as make_own_model.
+        UserError: as fine_tune_on.
     """
-    pairs = [(prompt, [response_text(gold)]) for prompt, gold in _read(data)]
+    pairs = [(prompt, [response_text(gold)]) for prompt, gold in asked]
     tokenizer = fine_tune_on(pairs[::2], folder, source, settings)
     return _longest([tokenized(tokenizer, *pair) for pair in pairs])
 
@@ -116,8 +120,10 @@ def main() -> None:
         if arguments.model is not None:
             if arguments.model != SMOLLM2.name:
                 check_model("--model", arguments.model)
-            source = smollm2() if arguments.model == SMOLLM2.name else arguments.model
-            prompt, response = fine_tune_pretrained(arguments.data, arguments.out, source, settings)
+            check_new(arguments.out)
+            pairs = _read(arguments.data)  # before the download
+            source = smollm2() if arguments.model == SMOLLM2.name else os.path.expanduser(arguments.model)
+            prompt, response = fine_tune_pretrained(pairs, arguments.out, source, settings)
         else:
             prompt, response = make_own_model(arguments.data, arguments.out, settings)
         sys.stdout.write(

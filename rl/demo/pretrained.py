@@ -21,7 +21,7 @@ from rl.common.atomic_write import replacing
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import tokenizer_hash
-from rl.demo.base_model import SEED, SftSettings, fine_tune, solved_questions, tokenized
+from rl.demo.base_model import SEED, SftSettings, check_new, fine_tune, solved_questions, tokenized
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -139,8 +139,7 @@ def fine_tune_on(
     Raises:
         UserError: `folder` exists, or the model has no tokenizer or is not made for chats.
     """
-    if folder.exists():
-        raise UserError(f"{folder} exists: delete it or choose another folder.")
+    check_new(folder)
     tokenizer_hash(source)  # transformers' error for a folder without a tokenizer is a traceback
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -174,6 +173,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
     with user_errors_exit():
+        check_new(arguments.out)
         source = arguments.model or smollm2()
         sft = replace(SFT, steps=arguments.steps, batch_size=arguments.batch_size)
         make_model(arguments.task, arguments.out, source, sft, arguments.seed)

@@ -26,6 +26,7 @@ from rl.demo.experiment import (
     SAMPLES_PER_PROMPT,
     SPLITS,
     Experiment,
+    check_seed,
     ignore_variables,
     settings,
 )
@@ -140,8 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
         steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
         if steps < 1:
             raise UserError(f"--steps is {steps}; it must be at least 1.")
-        if options.seed < 0:
-            raise UserError(f"--seed is {options.seed}; it must be at least 0.")
+        check_seed("--seed", options.seed)
         if not model.has_expert and (of_expert := [name for name in methods if METHODS[name].store == EXPERT]):
             raise UserError(
                 f"--methods names {', '.join(of_expert)}, whose expert responses only the task of --model {TINY.name} "

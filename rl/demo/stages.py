@@ -147,13 +147,16 @@ class Pipeline:
             self.peak_memory = max(self.peak_memory, sum(memory_in_use(program.process.pid) for program in running))
 
     def _identity(self, stage: Stage) -> dict:
-        """What decides a stage's result. The path of this interpreter does not: python and python3 are one."""
+        """What decides a stage's result. The paths of this interpreter and of the folder do not: it may be moved."""
         return {
-            "command": ["python" if word == sys.executable else word for word in stage.command],
-            "environment": dict(stage.environment),
+            "command": ["python" if word == sys.executable else self._movable(word) for word in stage.command],
+            "environment": {name: self._movable(value) for name, value in stage.environment.items()},
             "settings": stage.settings,
             "needs": {name: self.hashes[name] for name in stage.needs},
         }
+
+    def _movable(self, text: str) -> str:
+        return text.replace(str(self.out), "OUT")
 
     def _mark_path(self, stage: Stage) -> Path:
         return self.out / "stages" / f"{stage.name}.json"

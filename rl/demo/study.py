@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import Experiment, ignore_variables
+from rl.demo.experiment import Experiment, check_seed, ignore_variables
 from rl.demo.methods import METHODS, method_names
 from rl.demo.stages import Stage
 
@@ -232,8 +232,8 @@ def _seeds(text: str) -> list[int]:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
         raise UserError(f"--seeds {text!r}: give whole numbers, separated by commas.") from None
-    if min(seeds) < 0:
-        raise UserError(f"--seeds {text!r}: a seed is at least 0.")
+    for seed in seeds:
+        check_seed("--seeds", seed)
     return list(dict.fromkeys(seeds))
 
 

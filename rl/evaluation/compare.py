@@ -3,6 +3,7 @@
 import argparse
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
         raise UserError("--baselines is for --seeds; leave it out: a report compares every two runs.")
     from rl.evaluation.compared_runs import EVALUATION, SPEC, comparison_spec, names_of
 
-    methods = runs_of_methods(options.seeds) if options.seeds else {}
+    methods = runs_of_methods(options.seeds or [])
     named = {} if options.seeds else names_of(options.runs)
     runs = [run.resolve() for run in [*named.values(), *chain(*methods.values())]]
     if options.out.resolve() in {folder for run in runs for folder in (run, run / EVALUATION)}:
@@ -88,6 +89,11 @@ def runs_of_methods(words: Sequence[str]) -> dict[str, list[Path]]:
         if not re.fullmatch(r"[\w.+-]+", method) or not all(runs.split(",")):
             raise UserError(f"--seeds {word}: give METHOD=RUN,RUN with the folders of a method's runs.")
         found.setdefault(method, []).extend(Path(run).expanduser() for run in runs.split(","))
+    from rl.evaluation.spec import LABELS  # loads pydantic, and help must not
+
+    labels = Counter(LABELS.get(method, method) for method in found)
+    if twice := [label for label, count in labels.items() if count > 1]:
+        raise UserError(f"--seeds: two methods are called {twice[0]} in the tables: give one of them another name.")
     counts = {method: len(runs) for method, runs in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{method} {count}" for method, count in counts.items())
@@ -185,16 +191,30 @@ def _decisive(run: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict[str, str]]":
     """{seed: specification of its report}, all with the same base, and {method: its name there}."""
-    from rl.evaluation.compared_runs import comparison_spec, distinct, method_name, read_candidate
+    from rl.evaluation.compared_runs import (
+        comparison_spec,
+        distinct,
+        evaluated_step,
+        method_name,
+        model_of,
+        read_candidate,
+    )
     from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, WITH_DIVERGENCE
 
     seeds = _seeds(methods)
     runs = [(method, seed) for method in methods for seed in seeds]
     folders = distinct([run for of in methods.values() for run in of])
     named = {f"{method}_s{seed}": folder for (method, seed), folder in zip(runs, folders, strict=True)}
-    for name, folder in named.items():
-        if (models := len(read_candidate(name, folder).evaluation.trained)) != 1:
+    steps: dict[str, dict[int | None, Path]] = {method: {} for method in methods}
+    for (method, _), (name, folder) in zip(runs, named.items(), strict=True):
+        evaluation = read_candidate(name, folder).evaluation
+        if (models := len(evaluation.trained)) != 1:
             raise UserError(f"--seeds: {folder} holds an evaluation of {models} trained models: name a run per seed.")
+        steps[method].setdefault(evaluated_step(model_of(evaluation, evaluation.trained[0])), folder)
+    for method, found in steps.items():
+        if len(found) > 1:
+            listed = ", ".join(f"{folder} at step {step or 'unknown'}" for step, folder in found.items())
+            raise UserError(f"--seeds {method}: the runs were evaluated at different steps ({listed}).")
     whole = comparison_spec(named)
     run_names = dict(zip(runs, whole.trained, strict=True))
     rehearse = {method for (method, _), name in run_names.items() if name.startswith(WITH_DIVERGENCE)}

@@ -181,16 +181,27 @@ def read_candidate(name: str, folder: Path) -> Candidate:
 def _require_last_step(candidate: Candidate) -> None:
     """Raise UserError if a run has been trained on since its evaluation."""
     spec, run = candidate.evaluation, candidate.run
-    if run is None or len(spec.trained) != 1:
-        return
-    of_splits = spec.methods[spec.trained[0]].splits
-    model = Path(read_metadata(of_splits[spec.splits[0]].samples).model)
-    evaluated = next((step for folder in (model, *model.parents) if (step := step_of(folder)) is not None), run.step)
-    if evaluated != run.step:
-        raise UserError(
-            f"{candidate.folder} was evaluated at step {evaluated} and is at step {run.step}: evaluate its newest "
-            f"checkpoint, or compare the evaluation by its own folder, {candidate.folder / EVALUATION}."
-        )
+    assert run is not None
+    for name in spec.trained:
+        model = model_of(spec, name)
+        if len(spec.trained) > 1 and not model.is_relative_to(candidate.folder):
+            continue  # another run's
+        evaluated = evaluated_step(model)
+        if evaluated not in (None, run.step):
+            raise UserError(
+                f"{candidate.folder} was evaluated at step {evaluated} and is at step {run.step}: evaluate its newest "
+                f"checkpoint, or compare the evaluation by its own folder, {candidate.folder / EVALUATION}."
+            )
+
+
+def model_of(spec: ReportSpec, name: str) -> Path:
+    """The path of the model that a method's samples were drawn from."""
+    return Path(read_metadata(spec.methods[name].splits[spec.splits[0]].samples).model)
+
+
+def evaluated_step(model: Path) -> int | None:
+    """The training step in a checkpoint's path; None for another model."""
+    return next((step for folder in (model, *model.parents) if (step := step_of(folder)) is not None), None)
 
 
 def _on(splits: Sequence[str], method: MethodSpec) -> MethodSpec:

@@ -9,7 +9,7 @@ import torch
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 from rl.configuration.run import Run, run_of
-from rl.demo import experiment, models, run
+from rl.demo import experiment, models, run, study
 from verl.dph.pef.origin import engine_dtype
 
 
@@ -107,6 +107,21 @@ def test_the_files_settings_decide_whether_a_stage_is_done(monkeypatch, tmp_path
     assert hash_of() == before
     monkeypatch.setattr(experiment, "settings", lambda method, experiment: changed)
     assert hash_of() != before
+
+
+def test_a_study_goes_on_in_another_place_with_other_jobs_but_not_with_other_rules(monkeypatch, tmp_path):
+    def hashes_of(folder: str, at_once: int) -> dict[str, str]:
+        found = study.Study(tmp_path / folder, ["grpo", "dph_js"], [1], 2, at_once)
+        for stage in found.stages():
+            found.pipeline._is_done(stage)
+        return found.pipeline.hashes
+
+    before = hashes_of("a", 2)
+    assert hashes_of("b", 1) == hashes_of("a", 3) == before
+    other = tmp_path / "scorer.yaml"
+    other.write_text(f"{experiment.scorer_config().read_text()}    prediction_seconds: 7\n")
+    monkeypatch.setattr(experiment, "scorer_config", lambda experiment: other)
+    assert {name for name, found in hashes_of("a", 2).items() if found == before[name]} == {"task", "model"}
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])

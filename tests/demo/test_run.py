@@ -100,7 +100,7 @@ def test_a_seed_that_the_sampler_rejects_is_rejected_before_the_first_stage(tmp_
     with pytest.raises(SystemExit) as ended:
         run.main(["--seed", "-1", "--out", str(tmp_path / "out")])
     assert ended.value.code == 2 and not (tmp_path / "out").exists()
-    assert "--seed is -1; it must be at least 0" in capsys.readouterr().err
+    assert "--seed is -1; it must be between 0 and 4294967195." in capsys.readouterr().err
 
 
 def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):

@@ -51,6 +51,15 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
     assert runs(tmp_path, "a") == 1 and "A  starts again (an output is missing)" in capsys.readouterr().err
 
 
+def test_a_folder_that_was_moved_is_done(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    Pipeline(first, {}).run([stage(first, "a")])
+    first.rename(second)
+    Pipeline(second, {}).run([stage(second, "a")])
+    assert runs(second, "a") == 1
+
+
 def test_stages_run_side_by_side_as_soon_as_their_needs_are_done(tmp_path):
     # Each of the first two ends only when the other one has begun.
     first = stage(tmp_path, "a1", wait_for(tmp_path / "b1.txt"))

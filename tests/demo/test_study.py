@@ -18,7 +18,8 @@ from rl.evaluation.report import seeds
     [
         (["--methods", "grpo,ppo"], "--methods 'grpo,ppo': ['ppo'] is not a method; use some of grpo, dapo"),
         (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
-        (["--seeds=-1,2"], "--seeds '-1,2': a seed is at least 0."),
+        (["--seeds=-1,2"], "--seeds is -1; it must be between 0 and 4294967195."),
+        (["--seeds", "1,4294967196"], "--seeds is 4294967196; it must be between 0 and 4294967195."),
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
         (["--long-steps", "100"], "--long-steps is 100; it must be a multiple of --steps (60), or 0 for none."),
         (["--parts", "a.json", "--methods", "grpo"], "--methods has no effect with --parts: leave it out."),

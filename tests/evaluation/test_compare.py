@@ -226,6 +226,7 @@ def test_runs_of_a_method_differ_in_their_seeds_alone(tmp_path, capsys, monkeypa
     [
         (["--seeds", "grpo=a,b", "js=c"], "have different numbers of runs (grpo 2, js 1)"),
         (["--seeds", "grpo"], "--seeds grpo: give METHOD=RUN,RUN"),
+        (["--seeds", "grpo=a", "GRPO=b"], "--seeds: two methods are called GRPO in the tables: give one of them"),
         (["--seeds", "grpo=a,"], "--seeds grpo=a,: give METHOD=RUN,RUN"),
         (["--seeds", "grpo=a", "js=a"], "a run is named twice"),
         (["--seeds", "grpo=a", "--baselines", "dapo"], "--baselines dapo: dapo is not one of grpo"),
@@ -268,5 +269,19 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_pat
         js, older
     )
     assert compare(capsys, js, older / "evaluation", out=tmp_path / "with_older")[0] == 0
+    folders = [f"js={js / 'evaluation'},{older / 'evaluation'}"]
+    code, _, err = compare(capsys, "--seeds", *folders, out=tmp_path / "out")
+    assert (
+        code == 2
+        and f"--seeds js: the runs were evaluated at different steps ({folders[0][3:].split(',')[0]} at" in err
+    )
+    # One of an evaluation's models is an earlier step of the run.
+    content = json.loads((older / "evaluation" / "spec.json").read_text())
+    content["methods"]["another"] = json.loads((js / "evaluation" / "spec.json").read_text())["methods"]["js"]
+    for split in content["methods"]["another"]["splits"].values():
+        for key in split:
+            split[key] = str(js / "evaluation" / split[key])
+    (older / "evaluation" / "spec.json").write_text(json.dumps(content))
+    assert f"{older} was evaluated at step 1 and is at step 2" in rejected(js, older)
     assert "against another base model" in rejected(js, evaluated("grpo", ("in_domain",), 1.0, base="other"))
     assert "no split in common (in_domain; far)" in rejected(js, evaluated("far", ("far",), 1.0))

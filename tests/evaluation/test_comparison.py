@@ -114,13 +114,21 @@ def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
     path.write_text(json.dumps(json.loads(described) | {"data_files": {"corrected.parquet": "another"}}))
     with pytest.raises(UserError, match="from corrected.parquet and .* from test.parquet, with other contents"):
         compare(read_spec(math_run.write()))
-    for name, value in (("temperature", 0.8), ("max_response_length", 63)):
+    for name, value in (("temperature", 0.8), ("max_response_length", 63), ("engine", "vllm bfloat16")):
         path.write_text(json.dumps(json.loads(described) | {name: value}))
         with pytest.raises(UserError, match=f"grpo.0.greedy.jsonl was sampled with {name} {value}: greedy ones"):
             compare(read_spec(math_run.write()))
     path.write_text(described)
     methods["grpo"]["splits"]["math"]["greedy"] = "grpo.0.jsonl"
     with pytest.raises(UserError, match="16 greedy responses per prompt"):
+        compare(read_spec(math_run.write()))
+
+
+def test_two_methods_are_judged_alike_even_if_the_base_does_not_say_how(math_run, tmp_path):
+    for name, scorer in (("base", ""), ("base_again", ""), ("grpo", "rules"), ("dph_js", "others")):
+        path = tmp_path / f"{name}.0.meta.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"scorer": scorer}))
+    with pytest.raises(UserError, match=r"Scorers with other settings judged .*dph_js.* and .*grpo.*"):
         compare(read_spec(math_run.write()))
 
 

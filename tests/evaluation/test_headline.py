@@ -6,7 +6,7 @@ import pytest
 
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
-from rl.evaluation.report.headline import Headline, style_sentence
+from rl.evaluation.report.headline import Headline, leading_methods, style_sentence
 from rl.evaluation.report.theme import method_looks
 from rl.evaluation.spec import read_spec
 from rl.metrics.styles import BY_OPENING
@@ -82,7 +82,8 @@ UP, DOWN, INCLUDES_0 = (0.2, 0.01), (-0.2, 0.01), (0.1, 0.01)
             "The base answers in 4.0 forms of SQL, GRPO in 1.5 and DPH-JS in 3.6.",
         ),
         # The tested entropy says the opposite of the numbers that would be shown.
-        ({"dph_js_grpo_style_entropy": DOWN}, NOTHING),
+        ({"dph_js_grpo_style_entropy": DOWN}, f"{NOTHING[:-1]}, except in style entropy."),
+        ({"grpo_base_maj16": DOWN, "dph_js_grpo_maj16": UP}, f"{NOTHING[:-1]}, except in Maj@16."),
         (
             {"grpo_base_pass16": DOWN, "dph_js_grpo_pass16": UP, "dph_js_grpo_greedy": DOWN},
             "DPH-JS solves more questions in 16 tries than GRPO, but is below it in greedy accuracy. GRPO solves fewer "
@@ -158,6 +159,24 @@ def test_no_style_is_the_best_if_two_are(measured, of_cte, most_often):
     text = style_sentence(replace(measured, summaries=summaries), headline(measured).looks)
     assert "GRPO answers in JOIN 90 % of the time" in text
     assert ("the style that the base is right in most often" in text) == most_often
+
+
+@pytest.mark.parametrize(("entropy", "sign"), [(DOWN, "▼"), (UP, ""), (INCLUDES_0, "≈")])
+def test_a_tile_says_of_the_styles_what_their_numbers_show(measured, entropy, sign):
+    """GRPO's number of styles is below the base's; the entropy, which is tested, may be above."""
+    _, grpo, _ = headline(measured, grpo_base_style_entropy=entropy).tiles()[-1].bars
+    assert (grpo.value, grpo.sign) == ("1.5", sign)
+
+
+@pytest.mark.parametrize(
+    ("order", "leading"),
+    [(["dapo", "grpo", "dph_js"], ["grpo", "dph_js"]), (["grpo_cap", "dapo", "dph_js"], ["grpo_cap", "dph_js"])],
+)
+def test_grpo_leads_wherever_it_stands(made_up_report, tmp_path, order, leading):
+    made = made_up_report(tmp_path, prompts=2)
+    for name in ("base", *order):
+        made.method(name)
+    assert leading_methods(read_spec(made.write())) == leading
 
 
 def test_the_tiles_have_the_number_of_tries_of_the_title(measured):

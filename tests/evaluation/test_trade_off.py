@@ -52,6 +52,17 @@ def test_without_one_ahead_the_nearest_on_each_side_is_named():
     assert nothing == "In domain, no method has both more right answers and more solved questions than the base."
 
 
+def test_means_that_differ_by_rounding_are_equal():
+    up = 80.0 + 1e-12
+    found = trade_off(same=[(40.0 + 1e-12, up)], twin=[(40.0, 80.0)], right=[(60, up)], solving=[(40.0 - 1e-12, 95)])
+    assert found.frontier == ["solving", "right"]
+    assert found.sentence == (
+        "In domain, no method has both more right answers and more solved questions than the base. Of those with more "
+        "right answers RIGHT comes nearest, with the base's Pass@8. Of those with more solved questions SOLVING comes "
+        "nearest, with the base's Pass@1."
+    )
+
+
 def test_values_over_seeds_become_points_of_every_split():
     of_method = {"Pass@1": [0.5, 0.25], "Pass@8": [0.75, 0.5], "Pass@1, far out": [0.1, 0.3], "Pass@8, far out": [1, 1]}
     values = {column: {"values": of} for column, of in of_method.items()}

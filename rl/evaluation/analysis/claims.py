@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rl.data.wording import number_of
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.measures import CLAIMED, in_words, metrics_for
@@ -21,6 +22,7 @@ from rl.metrics.styles import BY_PREFIX
 # most .11 with GRPO (.03 with seed 31), and .94 to 1.0 with DPH-JS at eta 0.5.
 ONE_STYLE_ENTROPY = 0.35
 SEVERAL_STYLES_ENTROPY = 0.6
+LEAST_QUESTIONS = 6
 
 # Methods that are trained on the reward alone, without any divergence.
 REWARD_ONLY = ("grpo", "dapo")
@@ -72,16 +74,18 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
         if (other, metric) == (BASE, "keep_rate"):
             against = "the base in its later samples"
         solved = " that the base solved" if metric == "keep_rate" else ""
-        questions = f"{test.prompts} questions{solved}" if test else ""
+        questions = f"{number_of(test.prompts, 'question')}{solved}" if test else ""
         predicate, measure = f"higher {metric_name(metric)} than {against}", "paired difference"
         found.append(Claim(split, name, predicate, measure, questions, "share", value, compared(value, p_holm), p_holm))
 
     def style_entropy(split: str, name: str, predicate: str, bound: float, above: bool) -> None:
         value = comparison.summaries[name][split]["style_entropy"]
-        answered = np.count_nonzero(~np.isnan(comparison.metrics[name][split]["style_entropy"]))
+        answered = int(np.count_nonzero(~np.isnan(comparison.metrics[name][split]["style_entropy"])))
         measure = f"mean style entropy {'above' if above else 'below'} {bound}"
-        questions = f"{answered} questions with a correct answer"
-        found.append(Claim(split, name, predicate, measure, questions, "nats", value, verdict(value, bound, above)))
+        questions = f"{number_of(answered, 'question')} with a correct answer"
+        # With fewer no test of signs could have a p of .05.
+        said = INCONCLUSIVE if value and answered < LEAST_QUESTIONS else verdict(value, bound, above)
+        found.append(Claim(split, name, predicate, measure, questions, "nats", value, said))
 
     for split in spec.splits:
         metrics = claimed_metrics(comparison, split)

@@ -1,5 +1,6 @@
 """Read, check and measure all methods of a report on all splits."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,8 @@ def compare(spec: ReportSpec) -> Comparison:
             greedy[name, split] = _read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
             _require_second_draw(samples[BASE_AGAIN][split], samples[BASE][split])
+        _require_one_scorer(of[split] for of in samples.values())
+        _require_one_scorer(greedy[name, split] or samples[name][split] for name in spec.methods)
     questions = _read_questions(spec, samples[BASE])
     for split in spec.splits:
         groups = questions[split].few_valued() if split in questions else {}
@@ -114,15 +117,15 @@ def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | N
     greedy = read_judged(files.greedy)
     require_same_prompts(greedy, samples)
     _require_same_model(greedy, samples)
-    _require_same_scorer(greedy, samples)
     if greedy.n != 1:
         raise UserError(
             f"{files.greedy} has {greedy.n} greedy responses per prompt: greedy decoding gives one; sample with n 1."
         )
-    for name, value in {"temperature": 0.0, "max_response_length": samples.metadata.max_response_length}.items():
+    alike = {name: getattr(samples.metadata, name) for name in ("max_response_length", "engine")}
+    for name, value in {"temperature": 0, **alike}.items():
         if (found := getattr(greedy.metadata, name)) != value:
             raise UserError(
-                f"{files.greedy} was sampled with {name} {found}: greedy ones beside {samples.path} need {value:g}."
+                f"{files.greedy} was sampled with {name} {found}: greedy ones beside {samples.path} need {value}."
             )
     return greedy
 
@@ -135,19 +138,21 @@ def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
         )
 
 
-def _require_same_scorer(samples: JudgedSamples, others: JudgedSamples) -> None:
-    own, other = samples.metadata.scorer, others.metadata.scorer
-    if "" not in (own, other) and own != other:
-        raise UserError(
-            f"Scorers with other settings judged {samples.path} and {others.path} (verdict_sha256 {short(own)} and "
-            f"{short(other)}): judge both with one configuration of the scorer."
-        )
+def _require_one_scorer(judged: Iterable[JudgedSamples]) -> None:
+    """Raise UserError if scorers with other settings judged two of these, as far as the files name theirs."""
+    named = [(of.path, of.metadata.scorer) for of in judged if of.metadata.scorer]
+    for path, scorer in named[1:]:
+        first, of_first = named[0]
+        if scorer != of_first:
+            raise UserError(
+                f"Scorers with other settings judged {path} and {first} (verdict_sha256 {short(scorer)} and "
+                f"{short(of_first)}): judge both with one configuration of the scorer."
+            )
 
 
 def _require_comparable(samples: JudgedSamples, base: JudgedSamples) -> None:
     """Raise UserError unless both sets hold the same prompts, sampled and judged alike."""
     require_same_prompts(samples, base)
-    _require_same_scorer(samples, base)
     for name in (*COMMON_SETTINGS, "engine"):
         own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
         if own != other:
@@ -170,7 +175,7 @@ def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
 
 
 def read_progress(comparison: Comparison) -> Progress:
-    """Metrics of every method with checkpoints, by training step; step 0 is the base.
+    """Metrics of every method with checkpoints, by training step; step 0 is the base, but not of a base that is a run.
 
     Raises:
         UserError: a checkpoint's file is invalid, or differs from the base in prompts or sampling settings.
@@ -183,7 +188,8 @@ def read_progress(comparison: Comparison) -> Progress:
             for split, files in checkpoint.splits.items():
                 if split not in found.setdefault(name, {}):
                     of_base = comparison.metrics[BASE][split]
-                    found[name][split] = {0: {m: mean_interval(of_base[m]) for m in wanted if m in of_base}}
+                    first = {m: mean_interval(of_base[m]) for m in wanted if m in of_base}
+                    found[name][split] = {} if name == BASE else {0: first}
                 found[name][split][int(step)] = _of_checkpoint(comparison, split, files)
     return found
 
@@ -193,6 +199,7 @@ def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dic
     samples = read_judged(files.samples)
     _require_comparable(samples, base)
     greedy = _read_greedy(files, samples)
+    _require_one_scorer([*(of[split] for of in comparison.samples.values()), samples, greedy or samples])
     solved = pass_at_k(samples.correct.sum(axis=1), samples.n, spec.solved_in)
     values = {} if greedy is None else {"greedy": mean_interval(greedy.correct[:, 0].astype(float))}
     return values | {f"pass@{spec.solved_in}": mean_interval(solved)}

@@ -12,6 +12,7 @@ from rl.evaluation.spec import BASE, GOLD, WITH_DIVERGENCE, Role, split_name
 from rl.metrics.bootstrap import Interval
 
 LEAST_METHODS = 2
+ROUNDING = 1e-9  # of means in per cent
 MOST_NAMED = 4  # methods in a sentence; the others are counted
 
 
@@ -69,7 +70,9 @@ class TradeOff:
         where, (x, y) = split_name(self.split), self.base
         told = [point.label for point in self.points.values() if point.role == GOLD]
         not_counted = f" Learns from gold answers, so not counted: {listed(told)}." if told else ""
-        ahead = {name: point for name, point in self.own.items() if point.mean[0] > x and point.mean[1] > y}
+        ahead = {
+            name: point for name, point in self.own.items() if _above(point.mean[0], x) and _above(point.mean[1], y)
+        }
         if ahead:
             said = sorted((self._described(point) for point in ahead.values()), key=lambda found: -found[0])
             names = [text for _, text in said[:MOST_NAMED]]
@@ -80,27 +83,23 @@ class TradeOff:
                 f"than the base: {listed(names)}.{not_counted}"
             )
         text = f"{where}, no method has both more right answers and more solved questions than the base."
-        right = [point for point in self.own.values() if point.mean[0] > x]
-        solving = [point for point in self.own.values() if point.mean[1] > y]
+        right = [point for point in self.own.values() if _above(point.mean[0], x)]
+        solving = [point for point in self.own.values() if _above(point.mean[1], y)]
         if right:
             nearest = max(right, key=lambda point: point.mean[1])
-            text += (
-                f" Of those with more right answers {nearest.label} comes nearest, "
-                f"{y - nearest.mean[1]:.1f} points of Pass@{self.k} below the base."
-            )
+            gap = _below(y - nearest.mean[1], f"Pass@{self.k}")
+            text += f" Of those with more right answers {nearest.label} comes nearest, {gap}."
         if solving:
             nearest = max(solving, key=lambda point: point.mean[0])
-            text += (
-                f" Of those with more solved questions {nearest.label} comes nearest, "
-                f"{x - nearest.mean[0]:.1f} points of Pass@1 below the base."
-            )
+            gap = _below(x - nearest.mean[0], "Pass@1")
+            text += f" Of those with more solved questions {nearest.label} comes nearest, {gap}."
         return text + not_counted
 
     def _described(self, point: Point) -> tuple[int, str]:
         """The number of seeds in which a method exceeds their base in both, and the method's name with this number."""
         of = len(point.values)
         pairs = zip(point.values, self.bases or [self.base] * of, strict=True)
-        both = sum(x > of_base[0] and y > of_base[1] for (x, y), of_base in pairs)
+        both = sum(_above(x, of_base[0]) and _above(y, of_base[1]) for (x, y), of_base in pairs)
         return both, point.label if of == 1 else f"{point.label} (in {both} of {of} seeds)"
 
 
@@ -154,8 +153,19 @@ def listed(names: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
+def _above(value: float, other: float) -> bool:
+    """Whether one mean is above another; equal ones may differ in their last digits."""
+    return value - other > ROUNDING
+
+
+def _below(points: float, metric: str) -> str:
+    return f"{points:.1f} points of {metric} below the base" if points >= 0.05 else f"with the base's {metric}"
+
+
 def _beats(other: tuple[float, float], mean: tuple[float, float]) -> bool:
-    return other != mean and other[0] >= mean[0] and other[1] >= mean[1]
+    """Whether a method has at least as much of both as another one, and more of one."""
+    pairs = [*zip(other, mean, strict=True)]
+    return any(_above(a, b) for a, b in pairs) and not any(_above(b, a) for a, b in pairs)
 
 
 def _worth_drawing(found: Iterable[TradeOff]) -> list[TradeOff]:

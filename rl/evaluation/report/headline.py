@@ -53,7 +53,7 @@ class Tile:
 
 def leading_methods(spec: ReportSpec) -> list[str]:
     """The one or two methods that the headline is about."""
-    reward_only = sorted(spec.without_divergence, key=lambda name: not name.startswith(REWARD_ONLY))
+    reward_only = sorted(spec.without_divergence, key=lambda name: (name != "grpo", not name.startswith(REWARD_ONLY)))
     pair = [*reward_only[:1], *spec.with_divergence[:1]]
     return pair if len(pair) == 2 else spec.trained[:2]
 
@@ -126,9 +126,7 @@ class Headline:
                 test and numbers.keys() >= {name, other} and self._verdict(name, other, test.metric, split) in SIDES
             ):
                 return False
-            # The entropy is what is tested. It must agree with the numbers that are shown.
-            number = float(numbers[name]) - float(numbers[other])
-            return number * test.difference[0] > 0
+            return self._numbers_agree(name, other, split)
 
         named = self.leading
         if len(named) < 2 or not differ(named[1], named[0]):
@@ -138,6 +136,12 @@ class Headline:
         first, *others = named
         forms = [f"{self._label(name)} in {numbers[name]}" for name in others]
         return f"{_capitalised(self._label(first))} answers in {numbers[first]} {self.styles_name}, {listed(forms)}."
+
+    def _numbers_agree(self, name: str, other: str, split: str) -> bool:
+        """Whether the numbers of styles, as shown, differ in the direction of their entropy, which is tested."""
+        of_both = (self.comparison.summaries[method][split]["styles"] for method in (name, other))
+        shown, of_other = (round(interval[0], 1) for interval in of_both)
+        return (shown - of_other) * self.tested[split, name, other, "style_entropy"].difference[0] > 0
 
     def _pair(self, split: str) -> str:
         """The second method against the first: first attempts, n tries, and other metrics that say the opposite."""
@@ -225,7 +229,15 @@ class Headline:
     def _no_difference(self, split: str) -> str:
         names = listed([self._label(name) for name in (BASE, *self.leading)])
         prompts = self.comparison.samples[BASE][split].prompts
-        return f"No difference between {names} is beyond chance on these {prompts} questions."
+        among = {BASE, self.spec.noise_floor, *self.leading}
+        others = dict.fromkeys(
+            metric_name(metric)
+            for where, name, other, metric in self.tested
+            if where == split and {name, other} <= among and self._verdict(name, other, metric, split) in SIDES
+        )
+        apart = f", except in {listed([*others])}" if others else ""
+        where = "this question" if prompts == 1 else f"these {prompts} questions"
+        return f"No difference between {names} is beyond chance on {where}{apart}."
 
     def tiles(self) -> list[Tile]:
         right, solved = self._plain(self.split)
@@ -256,6 +268,8 @@ class Headline:
             # The entropy of styles is tested in place of their number.
             tested = "style_entropy" if metric == "styles" else metric
             verdict = self._verdict(name, self._base_of(metric), tested)
+            if metric == "styles" and verdict in SIDES and not self._numbers_agree(name, BASE, self.split):
+                verdict = NOT_MEASURED
             share, low, high = (min(100 * v / most, 100) for v in interval)
             words = f"{IN_WORDS[verdict]} the base" if verdict in IN_WORDS else ""
             bars.append(Bar(self.looks[name], text, share, low, high, SIGNS[verdict], words))
