@@ -220,7 +220,7 @@ class KeepProbe(Section, at="trainer.keep_probe", may_change=True):
     many that it did not, with validation's temperature and top-p. dph/keep_rate and dph/newly_solved have the result
     (verl/dph/training/keep_probe.py). 0: no probe."""
     n: Count = 1
-    """Samples per prompt of the probe, 8 as in the report. One correct sample solves the prompt."""
+    """Samples per prompt of the probe; the report's keep rate has 8. One correct sample solves the prompt."""
     solved_files: Paths | None = "${data.sft_files}"
     """Prompts with a column base_correct (train_correct.parquet), where 0 means not solved. A run with a D_pef store
     probes the store's prompts that were solved."""
