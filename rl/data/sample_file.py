@@ -17,7 +17,7 @@ from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
-from rl.data.json_text import line_of, loads, record_of
+from rl.data.json_text import check_metadata, line_of, loads, record_of
 
 FORMAT = "dph-samples/1"
 LOG_PROB_DECIMALS = 6
@@ -183,13 +183,14 @@ class SampleWriter:
         seconds: the file's sampling time over all runs, as its responses record it.
 
     Raises:
-        UserError: the file belongs to other samples, another process writes it, it is damaged before its last line, or
-            it cannot be written.
+        UserError: the file belongs to other samples, its metadata to another kind of file, another process writes it,
+            it is damaged before its last line, or it cannot be written.
     """
 
     def __init__(self, samples: Path, metadata: SampleMetadata):
         if samples.suffix != ".jsonl":  # files of other names would share the metadata
             raise UserError(f"{samples} does not end in .jsonl, as files of samples do: give another name.")
+        check_metadata(metadata_path(samples), FORMAT)
         self._path, self._wanted = samples, metadata.rows * metadata.n
         samples.parent.mkdir(parents=True, exist_ok=True)
         self._file = AppendLog(samples)

@@ -20,6 +20,7 @@ from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
+from rl.data.json_text import check_metadata
 from rl.data.prepare.published import Input
 from rl.data.questions import scorer_question
 
@@ -80,7 +81,7 @@ class RowWriter:
         inputs: the files that the rows are made from; the output must not be among them.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: the file cannot be written, or its metadata are those of samples.
     """
 
     def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Input]):
@@ -89,6 +90,8 @@ class RowWriter:
         if any(output.exists() and source.path.exists() and output.samefile(source.path) for source in inputs):
             raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
+        self._manifest_path = output.with_suffix(".meta.json")
+        check_metadata(self._manifest_path, FORMAT)
         self.rows = 0
         self.reasons: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
@@ -179,9 +182,7 @@ class RowWriter:
         else:
             self.bad_list.unlink(missing_ok=True)  # of an earlier run
         if self.rows:
-            atomic_write.write_text(
-                self.output.with_suffix(".meta.json"), json.dumps(self._manifest(), indent=2) + "\n"
-            )
+            atomic_write.write_text(self._manifest_path, json.dumps(self._manifest(), indent=2) + "\n")
             os.replace(_aside(self.output), self.output)
         elif self.rejected:
             (reason, count), *_ = self.reasons.most_common(1)

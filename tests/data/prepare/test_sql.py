@@ -7,11 +7,14 @@ from contextlib import closing
 import pyarrow.parquet as pq
 import pytest
 
+from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.rows import read_rows
+from rl.data.sample_file import SampleWriter, read_metadata
 from rl.data.tokenizer import CHARACTERS_PER_TOKEN
 from rl.scorer.answers import read_sql
 from tests.data.prepare.conftest import contents, of_bird, read_bad, write_database, write_lines
+from tests.sample_files import metadata_of, write_samples
 
 
 @pytest.fixture
@@ -268,6 +271,20 @@ def test_what_fails_leaves_the_earlier_result(prepare_bird, bird, monkeypatch, f
     monkeypatch.setattr("rl.data.prepare.sql.fit_sql_prompt", interrupt)
     assert prepare_bird()[0].exit_code == 130
     assert output.read_bytes() == before and not list(bird.glob("*.tmp"))
+
+
+def test_samples_and_prompts_of_one_name_do_not_take_each_others_metadata(prepare_bird, bird):
+    """dev.parquet and dev.jsonl would both have dev.meta.json."""
+    _, output = prepare_bird()
+    before = output.with_suffix(".meta.json").read_bytes()
+    with pytest.raises(UserError, match="dev.meta.json is not of the format dph-samples/1 but dph-prompts/1"):
+        SampleWriter(output.with_suffix(".jsonl"), metadata_of(output))
+    assert output.with_suffix(".meta.json").read_bytes() == before and not output.with_suffix(".jsonl").exists()
+
+    samples = write_samples(bird / "drawn.jsonl", output, {20_000_000: [1]}, n=1)
+    finished, _ = prepare_bird(output="drawn.parquet")
+    assert finished.exit_code == 2 and "drawn.meta.json is not of the format dph-prompts/1" in finished.err
+    assert read_metadata(samples).n == 1 and not (bird / "drawn.parquet").exists()
 
 
 def test_mini_dev_on_sqlite_and_postgresql(prepare, bird):
