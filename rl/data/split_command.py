@@ -51,8 +51,9 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
                 f"The experiment's threshold assumes {PAPER_N} samples per prompt, not {n}: pass --threshold."
             )
         threshold = options.threshold or launch.near_perfect
-        data, samples = options.data or _only(launch.train_files), options.samples or [Path(launch.samples)]
-        correct, wrong = Path(launch.train_correct), Path(launch.train_wrong)
+        data = (options.data or _only(launch.train_files)).expanduser()
+        samples = [file.expanduser() for file in options.samples or [Path(launch.samples)]]
+        correct, wrong = (Path(part).expanduser() for part in (launch.train_correct, launch.train_wrong))
         if options.out:
             correct, wrong = options.out / CORRECT_NAME, options.out / WRONG_NAME
         _check_parts(correct, wrong, [data, *samples])

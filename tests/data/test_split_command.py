@@ -125,6 +125,23 @@ def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, 
     run_program(PROGRAM, "--experiment", "qwen_math")
 
 
+def test_a_home_folder_is_one_in_every_variable(tmp_path, of_eight, run_program, monkeypatch):
+    """As pre-sampling and training read them."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    of_eight(tmp_path / "home" / "d" / "generate_data")
+    for name, value in {"TRAIN_FILE": "~/d/generate_data/train.parquet", "DATA_DIR": "~/d"}.items():
+        monkeypatch.setenv(name, value)
+    run_program(PROGRAM)
+    assert ids(tmp_path / "home" / "d" / "train_correct.parquet") == [30, 10, 20]
+    for part in ("CORRECT", "WRONG"):
+        monkeypatch.setenv(f"TRAIN_{part}", f"~/{part}.parquet")
+    monkeypatch.setenv("SAMPLES", "~/d/generate_data/0.jsonl")
+    run_program(PROGRAM, "--data=~/d/generate_data/train.parquet")
+    assert ids(tmp_path / "home" / "WRONG.parquet") == [40, 50] and (tmp_path / "home" / "CORRECT.parquet").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
+
+
 def test_an_experiment_of_ones_own_is_read(tmp_path):
     path = tmp_path / "experiment" / "mine.yaml"
     path.parent.mkdir()
