@@ -9,6 +9,9 @@ from rl.common.errors import UserError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+# JSON may escape one half of a surrogate pair.
+HALF_A_PAIR = "its text has half a surrogate pair, which UTF-8 cannot hold"
+
 Record = TypeVar("Record", bound="DataclassInstance")
 
 

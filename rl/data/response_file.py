@@ -12,7 +12,7 @@ from typing import Any
 
 from rl.common.errors import UserError
 from rl.common.parquet_file import open_parquet, rows_in
-from rl.data.json_text import loads_or_none
+from rl.data.json_text import HALF_A_PAIR, loads_or_none
 from rl.data.rows import Row
 
 _HINT = "it needs response, and id or prompt"
@@ -31,7 +31,7 @@ def read_responses(path: Path) -> Iterator[GivenResponse]:
     """The rows of the file, in order.
 
     Raises:
-        UserError: the file cannot be read, or a row lacks a key.
+        UserError: the file cannot be read, a row lacks a key, or its text cannot be tokenized.
     """
     rows = _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path)
     for number, row in enumerate(rows, start=1):
@@ -62,6 +62,10 @@ def _response(row: Any, origin: str) -> GivenResponse:
     response, id, prompt, source = (row.get(name) for name in ("response", "id", "prompt", "source"))
     if not isinstance(response, str) or not response:
         raise UserError(f"{origin}: response is {str(response)[:80]!r}, not a text: {_HINT}.")
+    try:
+        f"{response}{source}".encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"{origin}: {HALF_A_PAIR}: correct the row or leave it out.") from error
     if isinstance(prompt, list) and all(isinstance(message, dict) for message in prompt):
         prompt = _messages(prompt)
     name = prompt if id is None else id

@@ -20,13 +20,12 @@ from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
-from rl.data.json_text import check_metadata
+from rl.data.json_text import HALF_A_PAIR, check_metadata
 from rl.data.prepare.published import Input
 from rl.data.questions import scorer_question
 
 ID_BLOCK = 10_000_000
 FORMAT = "dph-prompts/1"
-HALF_A_PAIR = "its text has half a surrogate pair, which UTF-8 cannot hold"
 _ROW_GROUP = 512
 _MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 
@@ -124,7 +123,7 @@ class RowWriter:
             json.dumps(row, ensure_ascii=False).encode()
         except UserError as error:
             raise BadRecord(str(error)) from error
-        except UnicodeEncodeError as error:  # JSON may escape one half of a surrogate pair
+        except UnicodeEncodeError as error:
             raise BadRecord(HALF_A_PAIR) from error
         self._ids.add(row["id"])
         self._pending.append(row)

@@ -16,10 +16,11 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.common.outcomes import INFRA_ERROR
 from rl.data.benchmarks import SqlDataset
+from rl.data.json_text import HALF_A_PAIR
 from rl.data.prepare.commands import DB_ID
 from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.published import Input, Record, read_json_list, read_records
-from rl.data.prepare.row_writer import HALF_A_PAIR, SQL_ROWS, BadRecord, RowWriter, row_id
+from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.prepare.spider2 import read_tasks
 from rl.data.tokenizer import Budget
