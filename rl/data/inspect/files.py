@@ -165,7 +165,7 @@ def _add_prompt(report: FileReport, number: int, values: dict[str, Any], options
 
     try:
         tokens = options.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-    except TemplateError as error:
+    except (TemplateError, TypeError) as error:  # a template joins texts, and a role may be none
         return str(error)
     report.lengths["prompt tokens"][len(tokens)] += 1
     return ""

@@ -176,7 +176,7 @@ def page(report: dict[str, Any]) -> str:
     lines = [report["path"], f"  {report['kind']}, {report['rows']:,} rows"]
     lines += [f"  {name}: {_fact(value)}" for name, value in report["facts"].items()]
     for name, counts in report["counts"].items():
-        lines.append(f"  {name}: " + ", ".join(f"{value} {count:,}" for value, count in counts.items()))
+        lines.append(f"  {name}: " + ", ".join(f"{printable(value)} {count:,}" for value, count in counts.items()))
     lines += [f"  {name}: {share:.1%}" for name, share in report["shares"].items()]
     lines += _lengths(report["lengths"])
     lines += _passes(report["passes"])
@@ -187,13 +187,19 @@ def page(report: dict[str, Any]) -> str:
 
 
 def problems_section(problems: list[str]) -> str:
-    return "\n".join(["Problems", *(f"  - {problem}" for problem in problems or ["none"])]) + "\n"
+    return "\n".join(["Problems", *(f"  - {printable(problem)}" for problem in problems or ["none"])]) + "\n"
 
 
 def shortened(text: str) -> str:
-    """A text of bounded length without control characters, because a model's text must not steer the terminal."""
+    """A printable text of bounded length."""
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]} [... {len(text) - _HEAD - _TAIL:,} characters ...] {text[-_TAIL:]}"
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """A text without control characters, because a model's text must not steer the terminal, and without half of a
+    surrogate pair, which cannot be written."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -218,9 +224,9 @@ def _passes(passes: dict[str, Any] | None) -> list[str]:
 
 def _fact(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_fact(part)}" for name, part in value.items())
+        return ", ".join(f"{printable(name)} {_fact(part)}" for name, part in value.items())
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ", ".join(printable(str(part)) for part in value)
     return f"{value:.6g}" if isinstance(value, float) else shortened(str(value))
 
 

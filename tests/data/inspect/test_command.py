@@ -32,6 +32,14 @@ def test_the_page(tmp_path, data, capsys):
     assert capsys.readouterr().out.endswith("\nProblems\n  - none\n")
 
 
+def test_texts_of_a_file_do_not_steer_the_terminal(tmp_path, data, capsys):
+    """Half of a surrogate pair could not be written at all."""
+    samples = [record(1, i, 1, data_source="\ud800x", outcome="\x1b[2J") for i in range(4)]
+    main([str(write_samples(tmp_path / "0.jsonl", data, samples))])
+    page = capsys.readouterr().out
+    assert "  data_source: \\ud800x 4\n" in page and "  outcome: \\x1b[2J 4\n" in page
+
+
 def test_files_that_are_none(tmp_path, data, refused):
     path = tmp_path / "x"
     assert "cannot be read (No such file or directory)" in refused(data, path), "nothing is printed of the others"

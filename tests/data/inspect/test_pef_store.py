@@ -80,6 +80,12 @@ def test_a_tokenizer_decodes_and_counts(tmp_path, word_llama, write_store, inspe
         1,
         ["The tokenizer's chat template rejects 2 of 2 prompts; the first: row 0: no system role"],
     )
+    message = {"role": None, "content": "there"}
+    roles = write_parquet(tmp_path / "roles.parquet", math_row(1), math_row(2, prompt=[message]))
+    joined = "{% for m in messages %}{{ m['role'] + m['content'] }}{% endfor %}"
+    word_llama(folder, WORDS, template=joined, max_position_embeddings=16)
+    problems = inspect(roles, "--tokenizer", folder)[1]["files"][0]["problems"]
+    assert problems[1].startswith("The tokenizer's chat template rejects 1 of 2 prompts; the first: row 1: unsupported")
     assert "is not a folder" in refused(data, "--tokenizer", tmp_path / "none")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_text("{}")
