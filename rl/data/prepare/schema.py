@@ -185,6 +185,8 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
             (table_names[table].lower() if table >= 0 else None, name)
             for table, name in declared["column_names_original"]
         ]
+        if not all(isinstance(name, str) for _, name in columns):
+            raise TypeError("the name of a column is not a text")
         keys = [key if isinstance(key, list) else [key] for key in declared["primary_keys"]]
         primary: list[list] = [[columns[number] for number in key] for key in keys if key]
         foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]

@@ -44,8 +44,9 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
         # <id>.csv, or several files <id>_a.csv, <id>_b.csv, ..., as Spider 2.0's evaluate.py finds them.
         files = [name for name in names if re.fullmatch(rf"{local[0]}(_[a-z])?\.csv", name)]
         gold = _gold(files, results.relative_to(root), rules.get(local[0], {}))
-        document = task.get("external_knowledge")
-        evidence = _document(options.documents, document) if document else ""
+        evidence = task.get("external_knowledge") or ""
+        if evidence and isinstance(evidence, str):  # else the record is left out for it
+            evidence = _document(options.documents, evidence)
         values = {"db_id": task.get("db"), "question": task.get("question"), "gold": gold, "evidence": evidence}
         records.append(Record(int(local[1]), file, position, values))
     if not records:
@@ -54,13 +55,18 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
 
 
 def _gold(files: Sequence[str], folder: Path, rule: Mapping[str, Any]) -> str | None:
-    """The scorer's text for stored results (rl/scorer/sql/stored.py); None without files."""
-    columns = rule.get("condition_cols") or []
-    per_file = columns if columns and all(isinstance(part, list) for part in columns) else [columns] * len(files)
-    if not files or len(per_file) != len(files):
+    """The scorer's text for stored results (rl/scorer/sql/stored.py); None without files, and for another rule."""
+    columns = [] if rule.get("condition_cols") is None else rule["condition_cols"]
+    nested = bool(columns) and isinstance(columns, list) and all(isinstance(part, list) for part in columns)
+    per_file = columns if nested else [columns] * len(files)
+    if not files or len(per_file) != len(files) or not all(map(_are_positions, per_file)):
         return None
     stored = [{"file": (folder / name).as_posix(), "columns": of} for name, of in zip(files, per_file, strict=True)]
     return json.dumps({"results": stored, "ignore_order": bool(rule.get("ignore_order"))})
+
+
+def _are_positions(columns: Any) -> bool:
+    return isinstance(columns, list) and all(type(column) is int for column in columns)
 
 
 def _document(folder: Path | None, name: str) -> str:

@@ -116,3 +116,6 @@ def test_keys_of_spiders_tables_json(tmp_path):
     assert definition.count("FOREIGN KEY (singer_id) REFERENCES Singer (Singer_ID)") == 1
     with pytest.raises(SchemaError, match="tables.json"):
         add_declared_keys(schema_of(path), declared | {"foreign_keys": [[9, 1]]})
+    names = [[-1, "*"], [0, "singer_ID"], [0, 5], [1, "Singer_ID"]]
+    with pytest.raises(SchemaError, match=r"Spider's form \(TypeError: the name of a column is not a text"):
+        add_declared_keys(schema_of(path), declared | {"column_names_original": names})

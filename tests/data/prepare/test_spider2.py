@@ -60,3 +60,18 @@ def test_spider2_lites_tasks_on_sqlite(prepare, spider2, bird):
     ):
         done = prepare(*arguments)
         assert done.exit_code == 2 and sentence in done.err
+
+
+def test_values_of_another_type_cost_their_task_alone(prepare, spider2, bird):
+    tasks = [
+        {"instance_id": "local003", "db": "Pagila", "question": "Which film?", "external_knowledge": ["rfm.md"]},
+        {"instance_id": "local004", "db": "Pagila", "question": "How many?"},
+        {"instance_id": "local0031", "db": "Pagila", "question": "Which?"},
+    ]
+    write_lines(bird / "spider2-lite.jsonl", tasks)
+    rules = [{"instance_id": "local003"}, {"instance_id": "local004", "condition_cols": 1}]
+    write_lines(bird / "gold" / "spider2lite_eval.jsonl", rules)
+    done = prepare(*spider2)
+    assert done.exit_code == 0 and "Wrote 1 rows" in done.out, done.err
+    listed = read_bad(bird / "data" / "sql" / "spider2_lite_dev.parquet")
+    assert [bad["reason"] for bad in listed] == ["its evidence is not a text", "its gold is missing or not a text"]
