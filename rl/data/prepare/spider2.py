@@ -14,11 +14,14 @@ from rl.data.prepare.published import Record, read_records
 _LOCAL = re.compile(r"local(\d+)")
 
 
-def read_tasks(options: argparse.Namespace) -> list[Record]:
+def read_tasks(options: argparse.Namespace) -> tuple[list[Record], list[Path]]:
     """The tasks on SQLite files, whose instance_id begins with "local", as records with the key `gold`.
 
     Args:
         options: the options of spider2_lite_parser (commands.py).
+
+    Returns:
+        The records, and the files that were read beside --input: the rules and the documents.
 
     Raises:
         UserError: a file cannot be read, --gold is wrong or not below --database-path, or no task is local.
@@ -29,9 +32,11 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
         raise UserError(f"--gold {options.gold} has no folder exec_result: give evaluation_suite/gold.")
     if not results.is_relative_to(root):
         raise UserError(f"--gold {options.gold} is not below --database-path {root}: the scorer reads nothing else.")
+    rules_file = options.gold / "spider2lite_eval.jsonl"
+    documents: dict[Path, str] = {}  # their texts
     rules = {
         rule["instance_id"]: rule
-        for rule in read_records(options.gold / "spider2lite_eval.jsonl")
+        for rule in read_records(rules_file)
         if isinstance(rule, Mapping) and isinstance(rule.get("instance_id"), str)
     }
     names = sorted(path.name for path in results.glob("*.csv"))
@@ -46,12 +51,13 @@ def read_tasks(options: argparse.Namespace) -> list[Record]:
         gold = _gold(files, results.relative_to(root), rules.get(local[0], {}))
         evidence = task.get("external_knowledge") or ""
         if evidence and isinstance(evidence, str):  # else the record is left out for it
-            evidence = _document(options.documents, evidence)
+            path = _document_path(options.documents, evidence)
+            documents[path] = evidence = _read_document(path)
         values = {"db_id": task.get("db"), "question": task.get("question"), "gold": gold, "evidence": evidence}
         records.append(Record(int(local[1]), file, position, values))
     if not records:
         raise UserError(f"{file} has no instance_id like local003: give spider2-lite.jsonl.")
-    return records
+    return records, [rules_file, *documents]
 
 
 def _gold(files: Sequence[str], folder: Path, rule: Mapping[str, Any]) -> str | None:
@@ -69,10 +75,16 @@ def _are_positions(columns: Any) -> bool:
     return isinstance(columns, list) and all(type(column) is int for column in columns)
 
 
-def _document(folder: Path | None, name: str) -> str:
+def _document_path(folder: Path | None, name: str) -> Path:
     if folder is None:
         raise UserError(f"A task refers to {name}: give --documents, the folder resource/documents of spider2-lite.")
+    return folder / Path(name).name
+
+
+def _read_document(path: Path) -> str:
     try:
-        return (folder / Path(name).name).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--documents {folder} has no readable {name} ({error}): give resource/documents.") from error
+        raise UserError(
+            f"--documents {path.parent} has no readable {path.name} ({error}): give resource/documents."
+        ) from error

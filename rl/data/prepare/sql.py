@@ -112,7 +112,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
         raise UserError(f"--split is {options.split}, but {name} has {' and '.join(splits)}: give one of them.")
     dropped = drop_for(options, drop="audit", unseen=False)
     databases = Databases(benchmark, options)
-    records = read_tasks(options) if name == "spider2_lite" else list(_number(options.input))
+    records, more = read_tasks(options) if name == "spider2_lite" else (list(_number(options.input)), [])
     if options.corrections is not None:
         records = _corrected(records, options.corrections, benchmark)
     audited = _audited(options.audit, dropped) if options.audit is not None else {}
@@ -124,7 +124,8 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     budget = Budget(options.max_prompt_tokens, options.tokenizer)
     output = Path(str(options.output).replace("{name}", name).replace("{split}", options.split))
     lengths, shortened, corrected = [], 0, 0  # corrected: rows whose query is not the audited one
-    sources = [*options.input, *(path for path in (options.corrections, options.audit) if path is not None)]
+    given = (options.tables, options.corrections, options.audit)
+    sources = [*options.input, *(path for path in given if path is not None), *more]
     with RowWriter(output, SQL_ROWS, [Input(file) for file in sources]) as writer:
         for record in tqdm(records, desc=f"{name} {options.split}", unit="question"):
             try:

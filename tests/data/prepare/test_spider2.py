@@ -50,6 +50,9 @@ def test_spider2_lites_tasks_on_sqlite(prepare, spider2, bird):
         "results": [{"file": "gold/exec_result/local004.csv", "columns": [1]}], "ignore_order": False
     }  # fmt: skip
     assert "RFM is recency, frequency, money." in first.messages[0]["content"]
+    metadata = json.loads((bird / "data" / "sql" / "spider2_lite_dev.meta.json").read_text())
+    read = ["spider2-lite.jsonl", "gold/spider2lite_eval.jsonl", "documents/rfm.md"]
+    assert [source["file"] for source in metadata["inputs"]] == read
     [bad] = read_bad(bird / "data" / "sql" / "spider2_lite_dev.parquet")
     assert bad["reason"] == "its gold is missing or not a text" and bad["about"] == "No gold?"
     for arguments, sentence in (

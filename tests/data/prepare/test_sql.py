@@ -253,6 +253,8 @@ def test_spider_of_two_files_with_tables(prepare, tmp_path):
     assert rows[0].question["cmp_method"] == "spider"
     content = rows[0].messages[0]["content"]
     assert "FOREIGN KEY (Stadium_ID) REFERENCES stadium (Stadium_ID)" in content and "'Stark''s Park'" in content
+    metadata = json.loads((tmp_path / "train.meta.json").read_text())
+    assert metadata["inputs"][2]["sha256"] == file_sha256(tmp_path / "tables.json")
 
     (tmp_path / "tables.json").write_text("[1]")
     finished = prepare("spider", *inputs, *options, "--tables", tmp_path / "tables.json")
