@@ -12,7 +12,8 @@ from rl.data.prepare.row_writer import BadRecord
 from rl.scorer.answers import read_answer
 
 _EXACT_FLOATS = 2**53
-_LEADING_ZEROS = re.compile(r"^0+(?=\d+$)")
+# A whole number, with zeros before it and behind a decimal point.
+_WHOLE_NUMBER = re.compile(r"^([-+]?)0*([0-9]+?)(?:\.0+)?$")
 _E_NOTATION = re.compile(r"(?<![\w.\\])(?P<mantissa>-?(?:\d+(?:\.\d*)?|\.\d+))[eE](?P<exponent>[-+]?\d+)(?![\w.])")
 _UNESCAPED_DOLLAR = re.compile(r"(?<!\\)\$")
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
@@ -31,7 +32,7 @@ def answer_text(value: Any) -> str:
             raise BadRecord("its answer is not a finite number")
         exact = value.is_integer() and abs(value) < _EXACT_FLOATS
         return str(int(value)) if exact else without_e_notation(repr(value))
-    text = _LEADING_ZEROS.sub("", _without_dollars(str(value).strip()))
+    text = _WHOLE_NUMBER.sub(r"\1\2", _without_dollars(str(value).strip()))
     if not text:
         raise BadRecord("its answer is empty")
     return text

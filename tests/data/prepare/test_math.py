@@ -35,7 +35,7 @@ def test_dapo_without_its_duplicates(prepare, tmp_path):
         dapo_row("already\n\nbare", "5", "uuid-2"),
         dapo_row(HEAD + "A?" + TAIL, "3"),
     ]
-    second = [dapo_row(HEAD + "B?" + TAIL, ""), dapo_row(HEAD + "C?" + TAIL, "034"), dapo_row("already\n\nbare", "5")]
+    second = [dapo_row(HEAD + "B?" + TAIL, ""), dapo_row(HEAD + "C?" + TAIL, "034"), dapo_row("already\n\nbare", "5.0")]
     second.append(dapo_row("x", "1") | {"prompt": []})
     second.append(dapo_row("x", "1") | {"reward_model": None})
     files = [write_parquet(tmp_path / "1.parquet", *first), write_parquet(tmp_path / "2.parquet", *second)]
