@@ -155,6 +155,19 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def ids_of(files: Sequence[Path]) -> set[int | str]:
+    """The ids of the files' rows.
+
+    Raises:
+        UserError: a file is missing, is not a parquet, or has no ids.
+    """
+    found: set[int | str] = set()
+    for file in files:
+        with open_parquet(file, ["id"], _HINT) as parquet:
+            found.update(parquet.read(["id"])["id"].to_pylist())
+    return found
+
+
 def rows_with(ids: Container[int | str], files: Sequence[str | Path]) -> Iterator[Row]:
     """The rows of the files with these ids, in order.
 

@@ -220,11 +220,15 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     build.write_store(again)
     assert again.events == []
     with pytest.raises(
-        UserError, match="holds samples=.*coverage=solved, and this run would write one new sample of ea"
+        UserError, match="holds samples=.*coverage=solved, .*, and this run would write one new sample of ea"
     ):
         build.write_store(trainer())
     with pytest.raises(UserError, match="responses_per_prompt=2.*name another file in data.sft_pt"):
         prepare(trainer(**solved | {"sft_responses_per_prompt": 2}).config)
+
+    # It lacks the solved prompts of other files.
+    with pytest.raises(UserError, match="holds samples=.*prompt_ids=.*, and this run would write samples=.*prompt_ids"):
+        prepare(trainer(**solved | {"sft_wrong_files": "null"}).config)
 
     some = {"sft_pt": tmp_path / "some.pt", "sft_responses_per_prompt": 2, "sft_coverage": "mastered"}
     build.write_store(trainer(**solved | some))
@@ -309,6 +313,16 @@ def test_responses_from_elsewhere(trainer, tmp_path, caplog):
     }
     assert store.meta["sources"] == "teacher: 2, expert: 1, late: 1" and "dropped_over_limit=1" in caplog.text
     assert sum(counts.values()) + len(store) == len(GIVEN)
+
+    # It lacks the responses that were too long, and those to prompts of files that this run adds.
+    given = {"sft_responses": path, "sft_responses_per_prompt": 2}
+    for change, named in (
+        ({"max_response_length": 4}, "max_response_length=3,.*max_response_length=4"),
+        ({"max_prompt_length": 17}, "max_prompt_length=16,.*max_prompt_length=17"),
+        ({"sft_wrong_files": "null"}, "prompt_ids=.*, and this run would write .*prompt_ids="),
+    ):
+        with pytest.raises(UserError, match=f"holds responses=.*{named}.*: name another file in data.sft_pt"):
+            build.write_store(trainer(**given | change))
 
     keys = ("id", "prompt", "response")
     table = [{key: row.get(key) for key in keys} for row in GIVEN if not isinstance(row.get("prompt"), list)]

@@ -4,12 +4,12 @@ import logging
 import os
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from omegaconf import DictConfig
 
 from rl.checks.files import files_of
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
+from rl.data.rows import ids_of
 from rl.data.training_run import read_manifest
 from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
@@ -73,7 +73,7 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
     if "responses" in store.meta:
         return
     files = files_of(data.sft_files)
-    ids = _ids(files)
+    ids = ids_of(files)
     if left := ids - {row.id for row in store.rows}:
         logger.warning(
             "%s of data.sft_files %s no row in %s and %s not rehearsed: if the split was made again after the store, "
@@ -85,17 +85,13 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
         )
     if store.meta.get("coverage") == "solved":
         more = files_of(data.train_files) + files_of(data.sft_wrong_files)
-        files, ids = files + more, ids | _ids(more)
+        files, ids = files + more, ids | ids_of(more)
     if others := [row.id for row in store.rows if row.id not in ids]:
         raise UserError(
             f"D_pef store {path} has {number_of(len(others), 'row')} (the first has id {others[0]}) whose prompts are "
             f"not in {' or '.join(map(str, files))}: write the store again for this split (delete it first), or name "
             "the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
         )
-
-
-def _ids(files: list[Path]) -> set:
-    return {id for file in files for id in pq.read_table(file, columns=["id"])["id"].to_pylist()}
 
 
 def _checked_store(config: DictConfig) -> Store:

@@ -4,6 +4,7 @@ build.py draws the refinement's samples, which the paper stores.
 """
 
 import asyncio
+import hashlib
 import logging
 import sys
 from collections import Counter, defaultdict
@@ -19,7 +20,7 @@ from rl.checks.files import files_of, prompt_settings, uses_samples
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
-from rl.data.rows import Prompt, PromptFiles, rows_with
+from rl.data.rows import Prompt, PromptFiles, ids_of, rows_with
 from rl.data.sample_file import read_metadata, read_samples
 from rl.scorer.client.protocol import Score
 from rl.scorer.client.scorer_client import ScorerClient
@@ -46,18 +47,21 @@ Candidate = tuple[Prompt, Row, str | None]
 
 
 def source_of(data: DictConfig) -> dict[str, str | int | float]:
-    """The source of the rows, for the store's `meta`; empty for the refinement's samples."""
-    per_prompt = str(data.sft_responses_per_prompt)
+    """What decides which rows are given, for the store's `meta`; empty for the refinement's samples."""
+    source: dict[str, str | int | float]
     if data.sft_responses:
-        verified = bool(data.sft_verify_responses)
-        return {"responses": _sha256(data.sft_responses), "responses_per_prompt": per_prompt, "verified": verified}
-    if uses_samples(data):
-        return {
-            "samples": _sha256(data.sft_samples),
-            "responses_per_prompt": per_prompt,
-            "coverage": str(data.sft_coverage),
-        }
-    return {}
+        source = {"responses": _sha256(data.sft_responses), "verified": bool(data.sft_verify_responses)}
+        source["max_response_length"] = int(data.max_response_length)
+    elif uses_samples(data):
+        source = {"samples": _sha256(data.sft_samples), "coverage": str(data.sft_coverage)}
+    else:
+        return {}
+    ids = " ".join(sorted(map(str, ids_of(_prompt_files(data)))))
+    return source | {
+        "responses_per_prompt": str(data.sft_responses_per_prompt),
+        "max_prompt_length": int(data.max_prompt_length),
+        "prompt_ids": hashlib.sha256(ids.encode()).hexdigest(),
+    }
 
 
 def check_source(store: Store, path: Path, source: dict[str, str | int | float]) -> None:
@@ -66,8 +70,9 @@ def check_source(store: Store, path: Path, source: dict[str, str | int | float])
     Raises:
         UserError: naming what differs.
     """
-    names = ("responses", "samples", "responses_per_prompt", "verified", "coverage")
-    recorded = {name: store.meta[name] for name in names if name in store.meta}
+    # Not max_response_length, which the origin of every store has.
+    names = ("responses", "verified", "samples", "coverage", "responses_per_prompt", "max_prompt_length", "prompt_ids")
+    recorded = {name: store.meta[name] for name in dict.fromkeys((*source, *names)) if name in store.meta}
     if recorded != source:
         raise UserError(
             f"D_pef store {path} holds {_words(recorded)}, and this run would write {_words(source)}: {REPLACE}."
