@@ -275,6 +275,18 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path):
         prepare(other)
 
 
+def test_the_prompts_of_a_store_are_those_of_the_pre_sampling(trainer, presampled, tmp_path):
+    solved = {"sft_samples": presampled, "sft_coverage": "solved"}
+    without_the_first_five = write_parquet(tmp_path / "some.parquet", *(shop_row(i) for i in range(5, 30)))
+    with pytest.raises(UserError, match=r"correct samples of \d prompts? outside .*some.parquet and .*wrong.parquet"):
+        prepare(trainer(**solved, sft_files=without_the_first_five).config)
+    of_near_perfect = {"sft_coverage": "mastered", "sft_responses_per_prompt": 2}
+    prepare(trainer(**solved | of_near_perfect, sft_files=without_the_first_five).config)
+    write_parquet(tmp_path / "wrong.parquet", shop_row(30), shop_row(31), shop_row(32))
+    with pytest.raises(UserError, match=r"has no samples of 2 prompts in .*wrong.parquet \(the first has id 31"):
+        prepare(trainer(**solved).config)
+
+
 RIGHT, WRONG = ANSWERS[0], ANSWERS[2]
 OWN_PROMPT = [{"role": "user", "content": "names names names"}]
 # By id, by messages, by a text that several prompts have (there are five wordings), and to no prompt.

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from rl.common.fingerprint import file_sha256
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
 from rl.data.rows import Prompt, PromptFiles, ids_of, rows_with
 from rl.data.sample_file import read_metadata, read_samples
+from rl.data.wording import number_of
 from rl.scorer.client.protocol import Score
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.pef.origin import origin_of
@@ -162,9 +163,11 @@ def _presampled(config: DictConfig) -> Store:
             )
     correct: defaultdict[int, dict[int, torch.Tensor]] = defaultdict(dict)
     inputs: dict[int, int] = {}  # hashes: a prompt may have 60 KB
+    sampled = set(metadata.overlong_ids)
     drawn = truncated = 0
     for record in read_samples(path):
         drawn += 1
+        sampled.add(record.id)
         if record.acc == 1 and record.truncated:
             truncated += 1
         elif record.acc == 1:
@@ -174,6 +177,7 @@ def _presampled(config: DictConfig) -> Store:
         raise UserError(
             f"{path} holds {drawn} of {metadata.rows * metadata.n} samples: re-run offline_sampling.sh to resume."
         )
+    _check_prompts(config.data, path, sampled, correct.keys())
     tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data))
     rows: list[Row] = []
     solved, dated = [prompt for prompt in prompts if prompt.id in correct], warn_if_dated(tokenizer, path)
@@ -187,6 +191,31 @@ def _presampled(config: DictConfig) -> Store:
         rows += [Row(prompt.id, token_ids, samples[number], None) for number in sorted(samples)[: _limit(config.data)]]
     counts = {"prompts": len(prompts), "kept": len(solved), "dropped_truncated": truncated}
     return Store(counts | {"scorer": metadata.scorer}, rows)
+
+
+def _check_prompts(data: DictConfig, path: Path, sampled: Set[int], solved: Set[int]) -> None:
+    """Reject prompts that were not sampled, and files that lack prompts that a sample solved.
+
+    Args:
+        path: the samples' file.
+        sampled: ids of its prompts, also of those that were too long.
+        solved: ids of the prompts with a row.
+    """
+    files = _prompt_files(data)
+    named, ids = " and ".join(map(str, files)), ids_of(files)
+    if unknown := ids - sampled:
+        raise UserError(
+            f"{path} has no samples of {number_of(len(unknown), 'prompt')} in {named} (the first has id "
+            f"{min(unknown)}): give the pre-sampling of these prompts in data.sft_samples (SAMPLES in the scripts)."
+        )
+    # D_pef alone has the rows of data.sft_coverage=mastered.
+    if data.sft_coverage == "solved" and (lacking := solved - ids):
+        raise UserError(
+            f"{path} has correct samples of {number_of(len(lacking), 'prompt')} outside {named} (the first has id "
+            f"{min(lacking)}), and data.sft_coverage=solved stores all of them: give both parts of the split in "
+            "data.sft_files and data.sft_wrong_files (TRAIN_CORRECT and TRAIN_WRONG in the scripts), or all prompts in "
+            "data.sft_files."
+        )
 
 
 def _foreign(config: DictConfig) -> Store:
