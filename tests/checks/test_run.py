@@ -247,6 +247,14 @@ def test_a_store_of_prompts_that_were_prepared_again_is_rejected(run, source, ca
     assert "whether" in caplog.text and "is of this run's prompts is known by their ids alone" in caplog.text
 
 
+def test_one_changed_prompt_of_many_is_found(run):
+    count, changed = 130, 129
+    rows = [replace(run.store_rows[0], id=i) for i in range(count)]
+    Store(run.store_origin, rows).save(run.store)
+    pd.DataFrame([prompt_row(i, "w1" if i == changed else "w0") for i in range(count)]).to_parquet(run.data)
+    assert f"another prompt with id {changed} than {run.data} row {changed}:" in run.rejection()
+
+
 def test_prompts_that_a_store_lost_are_counted(run, caplog):
     with caplog.at_level(logging.WARNING):
         run.prepare()

@@ -40,9 +40,6 @@ DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "ove
 # What to do if data.sft_pt is another run's store.
 REPLACE = "name another file in data.sft_pt (SFT_PT in the scripts), or delete this one"
 
-# About so many rows of a store are compared with the prompts in a run's files.
-COMPARED_ROWS = 64
-
 # A prompt, its row, and where the response comes from.
 Candidate = tuple[Prompt, Row, str | None]
 
@@ -81,7 +78,7 @@ def check_source(store: Store, path: Path, source: dict[str, str | int | float])
 
 
 def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Path]) -> None:
-    """Reject a store whose prompts have another text now: some of its rows are compared with the run's files.
+    """Reject a store whose prompts have another text now in the run's files.
 
     Args:
         files: of prompts; the first that has an id decides.
@@ -89,13 +86,12 @@ def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Pat
     Raises:
         UserError: naming a prompt that differs.
     """
-    rows = store.rows[:: max(1, len(store) // COMPARED_ROWS)]
-    stored = {row.id: row.prompt.tolist() for row in rows}
+    stored = {row.id: row.prompt for row in store.rows}
     tokenizer, builder = tokenizer_and_builder(config)
     if warn_if_dated(tokenizer, path):
         return
     for row in rows_with(stored, files):
-        if list(Prompt(row, builder).token_ids) != stored.pop(row.id):
+        if list(Prompt(row, builder).token_ids) != stored.pop(row.id).tolist():
             raise UserError(
                 f"D_pef store {path} has another prompt with id {row.id} than {row.origin}: if the prompts were "
                 "prepared again, sample and split them again, and write the store again (delete it first)."
