@@ -23,7 +23,7 @@ from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
-from verl.dph.sampling.ray_cluster import join_running, on_head
+from verl.dph.sampling.ray_cluster import join_running, task_runner_options
 from verl.dph.training import advantages, batch_balance, tracking
 from verl.dph.training.run_record import RunRecord
 
@@ -73,7 +73,7 @@ def _start(config: DictConfig, folder: Path) -> None:
     with stoppable_when_armed() as arm, console_log(folder / CONSOLE):
         logging.getLogger(__package__).info("Starting Ray and loading the model (about 30 s for a small one) ...")
         on_cpu = config.trainer.device == "cpu"
-        task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
+        task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(**task_runner_options())(TaskRunner)
         main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
 
 

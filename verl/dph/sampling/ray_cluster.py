@@ -1,6 +1,7 @@
 """Join the running Ray of RAY_ADDRESS, such as a cluster of several nodes (rl/cluster)."""
 
 import os
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.utils.device import get_resource_name
@@ -13,6 +14,8 @@ _HEAD = "DPH_HEAD"
 _RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
 # How much to ask of the resource that Ray names after a node; the node has 1 of it.
 _A_LITTLE = 0.001
+# How the variables of the services begin that training logs to.
+_OF_SERVICES = ("SWANLAB_", "WANDB_")
 # Variables of the driver for processes on other nodes, which inherit the environment of their node's Ray.
 _ENVIRONMENT_OF_THE_RUN = ("DPH_SCORER", "VERL_FILE_LOGGER_PATH", "VERL_PLATFORM")
 
@@ -39,7 +42,15 @@ def join_running(config: DictConfig) -> None:
             storage.required_node_resource = get_resource_name()
 
 
-def on_head() -> dict[str, float]:
-    """Ray resources that place a process on the head node, where the user looks for its files."""
+def task_runner_options() -> dict[str, Any]:
+    """Ray's options for the process with the loggers: on the head node, where the user looks for its files, and with
+    the services' variables, which a Ray that somebody else started lacks.
+
+    They hold keys. So they are not among the settings, which manifest.json and the services get.
+    """
     head = os.environ.get(_HEAD)
-    return {f"node:{head}": _A_LITTLE} if head else {}
+    options: dict[str, Any] = {"resources": {f"node:{head}": _A_LITTLE} if head else {}}
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_OF_SERVICES)}
+    if joins_ray() and variables:
+        options["runtime_env"] = {"env_vars": variables}
+    return options
