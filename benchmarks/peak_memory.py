@@ -24,15 +24,10 @@ def peak_bytes(work: Callable[[], object]) -> int:
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
     ctypes.CDLL("libc.so.6").malloc_trim(0)
-    reset_peak()
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM becomes the present value
     before = resident("VmRSS")
     work()
     return resident("VmHWM") - before
-
-
-def reset_peak() -> None:
-    """Reset the peak of this process's resident memory, VmHWM, to the present value."""
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def resident(name: str) -> int:
