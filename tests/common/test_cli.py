@@ -1,4 +1,4 @@
-"""Exit codes and messages of programs; test_cli_in_ray.py raises them in Ray's processes."""
+"""Exit codes and messages of programs; errors come as Ray wraps them in its processes."""
 
 import argparse
 import inspect
