@@ -2,39 +2,26 @@
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
+import torch
 
 from rl.checks.disk import full_disk_explained, parameters
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 
-# A limit on the size of a file fails a write in torch's writer as a full disk does, wherever the test runs.
-SAVE = """
-import resource, sys, torch
-from pathlib import Path
-from rl.checks.disk import full_disk_explained
-folder, last = Path(sys.argv[1]), Path(sys.argv[2])
-folder.mkdir()
-resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
-with full_disk_explained(folder, last):
-    torch.save({"a": torch.zeros(1_000_000)}, folder / "model.pt")
-"""
 
-
-def test_a_disk_that_is_full_while_a_checkpoint_is_written(tmp_path):
+def test_a_disk_that_is_full_while_a_checkpoint_is_written(tmp_path, full_disk):
     """One sentence; what was written of it goes, and the last whole checkpoint stays."""
-    last = tmp_path / "global_step_5"
-    last.mkdir()
+    folder, last = tmp_path / "global_step_10", tmp_path / "global_step_5"
+    for made in (folder, last):
+        made.mkdir()
     (last / "model.pt").touch()
-    words = [sys.executable, "-c", SAVE, tmp_path / "global_step_10", last]
-    done = subprocess.run(words, capture_output=True, text=True)
-    said = done.stderr.splitlines()[-1]
-    assert f"The checkpoint {tmp_path}/global_step_10 cannot be written, its disk is full (" in said, done.stderr
-    assert said.endswith("to a larger disk; the same command then resumes from global_step_5.")
-    assert (last / "model.pt").exists() and not (tmp_path / "global_step_10").exists()
+    with full_disk(600_000), pytest.raises(UserError) as error, full_disk_explained(folder, last):
+        torch.save({"a": torch.zeros(1_000_000)}, folder / "model.pt")
+    assert f"The checkpoint {folder} cannot be written, its disk is full (" in str(error.value)
+    assert str(error.value).endswith("to a larger disk; the same command then resumes from global_step_5.")
+    assert (last / "model.pt").exists() and not folder.exists()
 
 
 def test_other_errors_stay(tmp_path):
