@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from rl.configuration.compose import CONFIG_OF, compose
 from rl.configuration.names import EVALUATE, MAIN
 from rl.configuration.programs import program_help
+from verl.dph.config import device_choice
 from verl.dph.config.program import CONFIG_DIR, run_main
 
 DEVICES = ", ".join(sorted(path.stem for path in (Path(CONFIG_DIR) / "device").glob("*.yaml")))
@@ -26,6 +27,7 @@ ACTOR = "actor_rollout_ref.actor."
         (MAIN, "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: its full name is {ACTOR}sft_loss_coeff"),
         (MAIN, "+actor.sft_loss_coeff=1", f"its full name is {ACTOR}sft_loss_coeff."),
         (MAIN, "device=cpuu", f"device=cpuu is unknown: use one of {DEVICES}."),
+        (MAIN, "device=cuda", "device=cuda needs a GPU, and torch finds none here"),
         (MAIN, "xyzzy=1", "xyzzy is not a setting: --help lists our settings, --help-all verl's too."),
         (MAIN, "data.sft_pt=a=b", "The command line cannot be read: mismatched input '=' expecting <EOF>."),
         (EVALUATE, "evaluate.modles={}", "evaluate.modles is not a setting: did you mean evaluate.models"),
@@ -33,6 +35,7 @@ ACTOR = "actor_rollout_ref.actor."
 )
 def test_an_override_that_names_no_setting(program, override, sentence, monkeypatch, capsys):
     monkeypatch.setenv("DEVICE", "cpu")
+    monkeypatch.setattr(device_choice, "is_cuda_available", False)
     monkeypatch.setattr(sys, "argv", ["program", override])
     with pytest.raises(SystemExit) as ended:
         run_main(lambda config: pytest.fail("the program starts"), program)
