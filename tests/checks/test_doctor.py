@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rl import cli
 from rl.checks import run
 from rl.checks.doctor import CHECKS, findings, run_findings
 from rl.checks.finding import warn
@@ -83,9 +84,11 @@ def test_a_variable_that_is_nearly_a_setting(monkeypatch):
     assert next(findings([])) == ("variables", warn("TOTAL_STEP is not a setting; did you mean TOTAL_STEPS?", ""))
 
 
-def test_arguments_that_the_script_rejects(doctor):
-    done = doctor(SCRIPT, "0.2")
-    assert done.returncode == 2 and done.stderr.startswith("Error: NAME is '0.2', a number") and not done.stdout
+def test_arguments_that_the_script_rejects(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["doctor", SCRIPT, "0.2"])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2 and err.startswith("Error: NAME is '0.2', a number") and not out
 
 
 def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
