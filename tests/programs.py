@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
+SERVER_START_S, SERVER_END_S = 60, 20
 # Variables of verl.dph's programs on the CPU.
 ON_CPU = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 # Variables of a training run at its smallest, through a launch script.
@@ -42,3 +45,28 @@ def output_of(
     )
     assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout[-8000:]}"
     return done.stdout
+
+
+@contextmanager
+def serving(command: Sequence[object], folder: Path, **options) -> Iterator[tuple[subprocess.Popen, str]]:
+    """The process and the address of a scorer server that a command starts, on a free port.
+
+    Args:
+        folder: where the server writes the file `address`.
+        options: of subprocess.Popen.
+    """
+    address = folder / "address"
+    words = [*map(str, command), "--port", "0", "--address-file", str(address)]
+    with subprocess.Popen(words, **options) as process:
+        try:
+            deadline = time.monotonic() + SERVER_START_S
+            while not address.exists():
+                assert process.poll() is None and time.monotonic() < deadline, "the server did not start"
+                time.sleep(0.02)
+            yield process, f"http://{address.read_text()}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(SERVER_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()

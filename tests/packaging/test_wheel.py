@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.conftest import UV
-from tests.programs import REPOSITORY
+from tests.programs import REPOSITORY, serving
 
 PAGE = REPOSITORY / "docs" / "howto" / "other-trainers.md"
 
@@ -74,7 +73,7 @@ def test_dph_starts_from_the_wheel_alone(wheel, tmp_path):
 
 def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
     """The commands of docs/howto/other-trainers.md, with the server on a free port."""
-    venv, address = installed(f"dph-rl[scorer] @ {wheel.as_uri()}", tmp_path), tmp_path / "address"
+    venv = installed(f"dph-rl[scorer] @ {wheel.as_uri()}", tmp_path)
     assert not [
         found for name in ("torch", "pyarrow", "verl/__init__.py") for found in venv.glob(f"lib/*/site-packages/{name}")
     ]
@@ -85,21 +84,16 @@ def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
     for command in prepare:
         subprocess.run(command, cwd=tmp_path, check=True)
     assert serve[:2] == ["dph", "scorer"]
-    command = [venv / "bin" / "dph", *serve[1:], "--port", "0", "--address-file", address]
-    with subprocess.Popen(command, env={}, cwd=tmp_path) as server:
-        try:
-            wait_for(address, server)
+    with serving([venv / "bin" / "dph", *serve[1:]], tmp_path, env={}, cwd=tmp_path) as (_, address):
 
-            def curl(words: list[str]) -> str:
-                asked = [word.replace("127.0.0.1:5001", address.read_text()) for word in words]
-                return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=60).stdout
+        def curl(words: list[str]) -> str:
+            asked = [word.replace("http://127.0.0.1:5001", address) for word in words]
+            return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=60).stdout
 
-            assert json.loads(curl(heartbeat)) == {"status": "healthy"}
-            [[answer]] = json.loads(curl(score))["answers"]
-            assert (answer["outcome"], answer["score"]) == ("match", 1.0)
-            assert 'scorer_answers_total{outcome="match"} 1.0\n' in curl(metrics)
-        finally:
-            server.terminate()
+        assert json.loads(curl(heartbeat)) == {"status": "healthy"}
+        [[answer]] = json.loads(curl(score))["answers"]
+        assert (answer["outcome"], answer["score"]) == ("match", 1.0)
+        assert 'scorer_answers_total{outcome="match"} 1.0\n' in curl(metrics)
 
 
 def test_the_client_imports_from_its_extra_alone(wheel, tmp_path):
@@ -118,10 +112,3 @@ def installed(requirement: str, folder: Path) -> Path:
         pytest.skip(" ".join(done.stderr.split("\n")[1].split()))
     assert done.returncode == 0, done.stderr
     return venv
-
-
-def wait_for(file: Path, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 60
-    while not file.exists() or not file.read_text():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.1)

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from rl.common.errors import UserError
-from rl.common.processes import end_process_tree
 from rl.data.inspect.command import main as inspect
 from rl.data.questions import scorer_question
 from rl.data.rows import read_rows
 from rl.scorer.client.scorer_client import ScorerClient, ScorerUnavailable
 from rl.scorer.client.shared import close_shared_clients
 from rl.scorer.server import main
-from tests.programs import REPOSITORY
+from tests.programs import REPOSITORY, SERVER_PROGRAM, serving
 from verl.dph.reward.score import compute_score
 
 PAGE = REPOSITORY / "docs" / "tutorials" / "own-task.md"
@@ -54,18 +53,9 @@ def example(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def server(example) -> str:
     """The address of a scorer with the page's task, and the faulty one."""
-    address = example / "address"
-    command = [sys.executable, REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"]
-    process = subprocess.Popen(
-        [*command, "-c", "countdown/both.yaml", "--port", "0", "--address-file", address], cwd=example
-    )
-    try:
-        while not address.exists():
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.05)
-        yield address.read_text().strip()
-    finally:
-        end_process_tree(process)
+    command = [sys.executable, SERVER_PROGRAM, "-c", "countdown/both.yaml"]
+    with serving(command, example, cwd=example) as (_, address):
+        yield address
 
 
 def ask(server: str, responses: list[str], question: dict) -> list:

@@ -8,9 +8,7 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,8 +16,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from rl.common.processes import end_process_tree
-from tests.programs import REPOSITORY, output_of
+from tests.programs import REPOSITORY, output_of, serving
 from tests.tiny_run import teach
 
 DOCS = REPOSITORY / "docs"
@@ -137,18 +134,6 @@ class Traveller:
         assert sum(sure) > 0.9 * sum(first == second for first, second in said)
         self.network.save_pretrained(self.model)
 
-    def serve(self) -> subprocess.Popen:
-        """The page's scorer, at a port of its own."""
-        address = self.folder / "address"
-        command = self.command("scorer_server_without_ray.py").removesuffix("&")
-        words = [sys.executable, *command.split()[1:], "--port", "0", "--address-file", str(address)]
-        process = subprocess.Popen(words, cwd=self.folder)
-        while not address.exists():
-            assert process.poll() is None
-            time.sleep(0.05)
-        self.settings["DPH_SCORER"] = f"http://{address.read_text().strip()}"
-        return process
-
 
 @pytest.fixture(scope="session")
 def traveller(tmp_path_factory, word_llama):
@@ -183,12 +168,11 @@ def sampled(audited):
     audited.teach("mine/train.parquet", said, lr=5e-3, steps=400)
     sample = audited.command("offline_sampling.sh")
     audited.output["no model"] = audited.wrong_turn(sample, MODEL_PATH="/no/model")
-    process = audited.serve()
-    try:
+    serve = audited.command("scorer_server_without_ray.py").removesuffix("&").split()
+    with serving([sys.executable, *serve[1:]], audited.folder, cwd=audited.folder) as (_, address):
+        audited.settings["DPH_SCORER"] = address
         audited.output["presample"] = audited.walk(sample)
         yield audited
-    finally:
-        end_process_tree(process)
 
 
 @pytest.fixture(scope="session")

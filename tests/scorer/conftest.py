@@ -3,13 +3,12 @@
 import copy
 import os
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,11 +21,10 @@ from rl.scorer.config import SqlSettings
 from rl.scorer.sandbox import confine
 from rl.scorer.scoring import WorkerScorer
 from rl.scorer.sql.scoring import SqlScorer
-from tests.programs import REPOSITORY, SERVER_PROGRAM
+from tests.programs import REPOSITORY, SERVER_PROGRAM, serving
 from tests.scorer.postgresql import Postgresql
 
 SHIPPED_SETTINGS = REPOSITORY / "rl" / "scorer" / "sql.yaml"
-START_SECONDS = 60
 # Small limits, so that statements reach them soon.
 LIMITS = {
     "prediction_seconds": 1.0,
@@ -167,39 +165,22 @@ def start_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
             settings["Scorers"]["Scorer2"] = {"class_name": "MathRewardModel", **math}
         text = text.replace("/cache/", f"{databases}/") or yaml.safe_dump(settings)
         (directory / "settings.yaml").write_text(text)
-        address_file = directory / "address"
         # Started as a file, in a directory that also has its temporary files: it can write nothing elsewhere.
         working, temporary = directory / "working", directory / "temporary"
         working.mkdir()
         temporary.mkdir()
         kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        command = [sys.executable, SERVER_PROGRAM, "-c", directory / "settings.yaml", "--port", "0"]
-        process = subprocess.Popen(
-            [*command, "--address-file", address_file],
-            cwd=working,
-            stdout=subprocess.PIPE,
-            env=kept | {"TMPDIR": str(temporary), "SQLITE_TMPDIR": str(temporary)},
-        )
-        deadline = time.monotonic() + START_SECONDS
-        while not address_file.exists():
-            assert process.poll() is None, "the server ended at its start"
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.02)
-        scorer = Scorer(process, f"http://{address_file.read_text()}", databases, directory)
-        started.append(scorer)
-        return scorer
+        command = [sys.executable, SERVER_PROGRAM, "-c", directory / "settings.yaml"]
+        environment = kept | {"TMPDIR": str(temporary), "SQLITE_TMPDIR": str(temporary)}
+        server = serving(command, directory, cwd=working, stdout=subprocess.PIPE, env=environment)
+        started.append(Scorer(*servers.enter_context(server), databases, directory))
+        return started[-1]
 
-    yield start
-    for scorer in started:
-        if scorer.process.poll() is None:
-            scorer.process.send_signal(signal.SIGTERM)
-    for scorer in started:
-        scorer.client.close()
-        try:
-            scorer.process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            scorer.process.kill()
-        scorer.process.stdout.close()
+    with ExitStack() as servers:
+        yield start
+        for scorer in started:
+            scorer.client.close()
+            scorer.process.terminate()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,13 @@
 """A scorer server for the tests that run in the environment of `make test-trainers`, without torch."""
 
-import os
 import sqlite3
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+
+from tests.programs import serving
 
 NAMES = "SELECT name FROM item"
 SQL = {"db_id": "shop.sqlite", "gold_sql": NAMES, "cmp_method": "bird"}
@@ -28,13 +26,5 @@ def scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with closing(sqlite3.connect(folder / "shop.sqlite")) as database:
         database.executescript("CREATE TABLE item (name TEXT); INSERT INTO item VALUES ('apple'), ('pear');")
     (folder / "scorer.yaml").write_text(SETTINGS.format(folder=folder))
-    command = [sys.executable, "-m", "rl.scorer", "-c", folder / "scorer.yaml", "--address-file", folder / "address"]
-    with subprocess.Popen(command, env=os.environ) as server:
-        try:
-            deadline = time.monotonic() + 60
-            while not (folder / "address").exists():
-                assert server.poll() is None and time.monotonic() < deadline, "the server did not start"
-                time.sleep(0.05)
-            yield f"http://{Path(folder / 'address').read_text()}"
-        finally:
-            server.terminate()
+    with serving([sys.executable, "-m", "rl.scorer", "-c", folder / "scorer.yaml"], folder) as (_, address):
+        yield address
