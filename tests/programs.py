@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from rl.common.processes import end_process_tree
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
@@ -33,18 +36,22 @@ SMALL_RUN = {
 def output_of(
     command: Sequence[str], *, environment: Mapping[str, str], timeout: float, cwd: Path = REPOSITORY, code: int = 0
 ) -> str:
-    """What a program that ends with this exit code prints, stdout and stderr as one text."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=timeout,
-    )
-    assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout[-8000:]}"
-    return done.stdout
+    """What a program that ends with this exit code prints, stdout and stderr as one text.
+
+    One that takes longer than `timeout` is ended with all that it started.
+    """
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=said, stderr=subprocess.STDOUT)
+        try:
+            outcome = f"ended with {process.wait(timeout)}"
+        except subprocess.TimeoutExpired:
+            outcome = f"did not end within {timeout} s"
+        finally:
+            end_process_tree(process)
+        said.seek(0)
+        output = said.read()
+    assert outcome == f"ended with {code}", f"{command} {outcome}:\n{output[-8000:]}"
+    return output
 
 
 @contextmanager

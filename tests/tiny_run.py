@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.demo.base_model import Shape, build_model
+from rl.demo.tokenizer import build_tokenizer
 from verl.dph.pef.store import Row, Store
 
 # What the clock and the machine decide.
@@ -38,13 +40,20 @@ def prompt_tokens(model: Path | str, content: str) -> torch.Tensor:
     return torch.tensor(ids, dtype=torch.int32)
 
 
-def save_store(path: Path, model: Path, responses: Iterable[tuple[int, str, torch.Tensor]]) -> None:
-    """(id, prompt_row's content, token ids of the response) with the model's own log-probs, so that every divergence
-    is 0 at the start.
+def save_demo_model(folder: Path) -> None:
+    """A random model of the demo's shape; its weights are large, so that it is far from uniform."""
+    tokenizer = build_tokenizer()
+    build_model(tokenizer, Shape(initializer_range=0.3), seed=0).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def save_store(path: Path, model: Path, responses: Iterable[tuple[int, str | torch.Tensor, torch.Tensor]]) -> None:
+    """(id, prompt_row's content or the prompt's token ids, token ids of the response) with the model's own log-probs,
+    so that every divergence is 0 at the start.
     """
     policy, rows = LlamaForCausalLM.from_pretrained(model, dtype=torch.float32).eval(), []
     for id, content, response in responses:
-        prompt = prompt_tokens(model, content)
+        prompt = prompt_tokens(model, content) if isinstance(content, str) else content
         with torch.no_grad():
             logits = policy(torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
         rows.append(Row(id, prompt, response, logits.log_softmax(-1).gather(1, response[:, None])[:, 0]))

@@ -3,18 +3,17 @@ the last two, and the last dies.
 """
 
 import json
-import sys
 import urllib.request
 from pathlib import Path
 
 import psutil
 import pytest
 
-from rl.demo.base_model import Shape, build_model
 from rl.demo.task import TaskSettings, make_task
-from rl.demo.tokenizer import build_tokenizer
 from rl.scorer.client.protocol import OUTCOMES
 from tests.cluster.conftest import address, write_scorer_config
+from tests.programs import SMALL_RUN
+from tests.tiny_run import save_demo_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -24,17 +23,12 @@ STEPS = 6
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory) -> dict[str, str]:
-    """The variables of a tiny run on the demo's task, with a random model of the demo's shape."""
+    """The variables of a tiny run on the demo's task."""
     folder = tmp_path_factory.mktemp("cluster")
     make_task(folder / "task", TaskSettings(train=8, eval=1, sft=1))
-    tokenizer = build_tokenizer()
-    build_model(tokenizer, Shape(initializer_range=0.3), seed=0).save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
-    return {
-        "PYTHON": sys.executable,
+    save_demo_model(folder / "model")
+    return SMALL_RUN | {
         "VERBOSE": "1",
-        "DEVICE": "cpu",
-        "GPUS_PER_NODE": "1",
         "MODEL_PATH": str(folder / "model"),
         "TRAIN_FILE": str(folder / "task" / "train.parquet"),
         "VAL_FILES": str(folder / "task" / "test_in_domain.parquet"),
@@ -43,12 +37,8 @@ def settings(tmp_path_factory) -> dict[str, str]:
         "MAX_PROMPT_LENGTH": "40",
         "MAX_RESPONSE_LENGTH": "16",
         "TRAIN_BATCH_SIZE": "2",
-        "MINI_BATCH_SIZE": "2",
-        "ROLLOUT_N": "4",
         "MAX_TOKENS_PER_GPU": "4000",
-        "EPOCHS": "100",
         "TOTAL_STEPS": str(STEPS),
-        "TEST_FREQ": "-1",
         "SAVE_FREQ": "-1",
     }
 
