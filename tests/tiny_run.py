@@ -40,6 +40,12 @@ def prompt_tokens(model: Path | str, content: str) -> torch.Tensor:
     return torch.tensor(ids, dtype=torch.int32)
 
 
+def eight_rows(model: Path | str) -> list[Row]:
+    """D_pef rows of eight prompts, w0 to w7, with a response and log-probs that are made up."""
+    prompts = [prompt_tokens(model, f"w{i}") for i in range(8)]
+    return [Row(i, prompt, torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i, prompt in enumerate(prompts)]
+
+
 def save_demo_model(folder: Path) -> None:
     """A random model of the demo's shape; its weights are large, so that it is far from uniform."""
     tokenizer = build_tokenizer()

@@ -16,7 +16,7 @@ from rl.checks.estimate import Workload, workload
 from rl.configuration.run import run_of
 from tests.programs import REPOSITORY
 from tests.scorer.client.conftest import fake  # noqa: F401
-from tests.tiny_run import prompt_tokens, store_origin
+from tests.tiny_run import eight_rows, store_origin
 from tests.training.conftest import (  # noqa: F401
     ACTOR,
     TEMPLATE,
@@ -27,7 +27,7 @@ from tests.training.conftest import (  # noqa: F401
     run_that_can_start,
 )
 from verl.dph.checks import run as _  # noqa: F401  # verl settles its platform here, before a test sets VERL_PLATFORM
-from verl.dph.pef.store import Row, Store
+from verl.dph.pef.store import Store
 
 SCRIPT = "scripts/llama/js_kl.sh"
 SMALL = ("data.sft_batch_size=8", "data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
@@ -47,9 +47,7 @@ def run_files(tmp_path_factory, word_llama, shop_databases) -> Path:
     word_llama(model, WORDS, template=TEMPLATE, max_position_embeddings=128)
     for name in ("train_wrong", "train_correct"):
         pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(folder / f"{name}.parquet")
-    prompts = [prompt_tokens(model, f"w{i}") for i in range(8)]
-    rows = [Row(i, prompts[i], torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
-    Store(store_origin(model), rows).save(str(folder / "all_right.pt"))
+    Store(store_origin(model), eight_rows(model)).save(str(folder / "all_right.pt"))
     shutil.copytree(shop_databases, folder / "databases")
     return folder
 

@@ -5,13 +5,12 @@ import shutil
 
 import pandas as pd
 import pytest
-import torch
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
-from tests.tiny_run import prepare, prompt_row, prompt_tokens, store_origin
-from verl.dph.pef.store import Row, Store
+from tests.tiny_run import eight_rows, prepare, prompt_row, store_origin
+from verl.dph.pef.store import Store
 
 ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
 ETA, SCORER = f"{ACTOR}sft_loss_control.", "reward.custom_reward_function.reward_kwargs.scorer"
@@ -39,9 +38,7 @@ def run_that_can_start(random_model, scorer_server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     data, store = folder / "data.parquet", folder / "pef.pt"
     pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(data)
-    origin = store_origin(random_model)
-    prompts = [prompt_tokens(random_model, f"w{i}") for i in range(8)]
-    rows = [Row(i, prompts[i], torch.tensor([5, 1]), torch.tensor([-1.0, -2.0])) for i in range(8)]
+    origin, rows = store_origin(random_model), eight_rows(random_model)
     Store(origin, rows).save(str(store))
     settings = {
         "device": "cpu",
