@@ -19,6 +19,9 @@ from verl.dph.training.config import active_forms, has_critic, mini_batch_rows, 
 RESPONSE_MEANS = ("geo_mean", "sapo")
 
 CONTROL = "actor.sft_loss_control"
+# Which of its types read a setting of it.
+READ_BY = {"warmup_steps": WITH_WARMUP, "final_ratio": ("cosine",)}
+READ_BY |= dict.fromkeys(("target_kl", "min_coeff", "max_coeff", "gain"), ("target_kl",))
 
 # Estimators of verl that compare the responses to a prompt (core_algos.py); one response is its own advantage, or none.
 OF_GROUPS = ("grpo", "grpo_vectorized", "rloo", "rloo_vectorized", "opo", "gpg")
@@ -350,19 +353,14 @@ def clip_cov(config: DictConfig) -> Iterator[str]:
 def eta_schedule(config: DictConfig) -> Iterator[str]:
     """Settings of actor.sft_loss_control that do nothing or contradict each other."""
     actor, control = config.actor_rollout_ref.actor, config.actor_rollout_ref.actor.sft_loss_control
-    kind, steps, eta = control.type, control.warmup_steps, actor.sft_loss_coeff
-    if kind == "warmup" and steps == 0:
+    kind, eta = control.type, actor.sft_loss_coeff
+    if kind == "warmup" and control.warmup_steps == 0:
         yield f"{CONTROL}.warmup_steps=0 must be at least 1 with type=warmup."
-    if kind not in WITH_WARMUP and steps > 0:
-        yield f"{CONTROL}.warmup_steps={steps} must be 0 with type={kind}, which has no warm-up."
-    if kind != "target_kl" and control.target_kl is not None:
-        yield f"{CONTROL}.target_kl={control.target_kl} must be null with type={kind}; use type=target_kl."
-    if kind != "cosine" and control.final_ratio != Eta.final_ratio:
-        yield f"{CONTROL}.final_ratio={control.final_ratio} is of type=cosine, and the type is {kind}: leave it out."
+    for name, types in READ_BY.items():
+        if kind not in types and control[name] != getattr(Eta, name):
+            of = " or ".join(types)
+            yield f"{CONTROL}.{name}={control[name]} is of type={of}, and the type is {kind}: leave it out."
     if kind != "target_kl":
-        for name in ("min_coeff", "max_coeff", "gain"):
-            if control[name] != getattr(Eta, name):
-                yield f"{CONTROL}.{name}={control[name]} is of type=target_kl, and the type is {kind}: leave it out."
         return
     if control.target_kl is None:
         yield f"{CONTROL}.target_kl=None must be a positive budget in nats per token with type=target_kl."
