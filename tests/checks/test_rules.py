@@ -138,7 +138,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "custom_reward_function.path=/my/reward.py is of an older verl and would do nothing: it belongs",
         ),
         ({"reward_model.model.path": "/a"}, "reward_model.model.path=/a is of an older verl and would do nothing"),
-        (of_mode("none") | {f"{ACTOR}sft_importance_max": 9.0}, "sft_importance_max=9.0 is of a divergence, and"),
+        (of_mode("none") | {f"{ACTOR}sft_importance_max": 9.0}, "sft_importance_max=9.0 is of a rehearsal, and"),
         ({f"{ACTOR}grad_clip": 0.1}, "actor.grad_clip=0.1 is of an older verl and would do nothing: set actor_rollout"),
         (
             {"algorithm.rollout_correction.bypass_mode": True, "algorithm.rollout_correction.rollout_rs": "token_k1"},

@@ -104,28 +104,15 @@ def loss_of_micro_batches(config: DictConfig) -> Iterator[str]:
 def divergence(config: DictConfig) -> Iterator[str]:
     """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
     actor = config.actor_rollout_ref.actor
+    yield from _of_another_mode(actor)
     if actor.sft_loss_mode == "none":
-        yield from _without_divergence(config)
+        yield from _of_no_mode(config)
         return
     mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
     mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
     yield from _beside_divergence(config, mode)
     yield from _forms(config, mode)
     yield from _estimator(config, mode)
-
-
-def _without_divergence(config: DictConfig) -> Iterator[str]:
-    actor = config.actor_rollout_ref.actor
-    yield from _of_another_mode(actor)
-    for name in ("sft_log_ratio_max", "sft_importance_max", "sft_policy_log_ratio_max", "sft_baseline"):
-        if actor[name] not in (None, getattr(Rehearsal, name)):
-            yield f"actor.{name}={actor[name]} is of a divergence, and sft_loss_mode=none has none: leave it out."
-    if actor.policy_loss_coeff != 1:
-        yield (
-            f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
-            "sft_loss_mode=none has none: choose a mode, or leave it at 1."
-        )
-    yield from _of_no_mode(config)
 
 
 def _beside_divergence(config: DictConfig, mode: str) -> Iterator[str]:
@@ -168,7 +155,6 @@ def _forms(config: DictConfig, mode: str) -> Iterator[str]:
             f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are set: "
             "set both to null."
         )
-    yield from _of_another_mode(actor)
     yield from _baseline(actor, mode, on_pef)
     if actor.sft_loss_mode == "js" and actor.sft_js_exp_weight is not None and not (on_pef and on_exp):
         yield (
@@ -216,14 +202,19 @@ def _estimator(config: DictConfig, mode: str) -> Iterator[str]:
 def _of_no_mode(config: DictConfig) -> Iterator[str]:
     """Settings of a rehearsal that a run without one would take for its own, as if it rehearsed."""
     actor, data = config.actor_rollout_ref.actor, config.data
-    if actor.generate_sft:
-        return
-    found = {f"data.sft_pt={data.sft_pt}": data.sft_pt}
-    for name in ("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "sft_loss_estimator"):
-        found[f"actor.{name}={actor[name]}"] = actor[name] != getattr(Rehearsal, name)
-    control = actor.sft_loss_control
-    found[f"{CONTROL}.type={control.type}"] = control.type != Eta.type
-    for setting, given in found.items():
+    if actor.policy_loss_coeff != 1:
+        yield (
+            f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
+            "sft_loss_mode=none has none: choose a mode, or leave it at 1."
+        )
+    names = ["sft_log_ratio_max", "sft_importance_max", "sft_policy_log_ratio_max", "sft_baseline"]
+    others = {}
+    if not actor.generate_sft:
+        names += ["sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "sft_loss_estimator"]
+        kind = actor.sft_loss_control.type
+        others = {f"data.sft_pt={data.sft_pt}": data.sft_pt, f"{CONTROL}.type={kind}": kind != Eta.type}
+    found = {f"actor.{name}={actor[name]}": actor[name] not in (None, getattr(Rehearsal, name)) for name in names}
+    for setting, given in (found | others).items():
         if given:
             yield (
                 f"{setting} is of a rehearsal, and actor.sft_loss_mode=none, the default, has none: choose a mode, or "
