@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rl.checks import hardware, installation
 from rl.checks.finding import Check, Finding, fail, look_at, skipped, warn
 from rl.checks.machine import Machine
-from rl.common.errors import UserError, last_line
+from rl.common.errors import UserError, cause_in
 from rl.configuration.methods import known_variables
 from rl.configuration.names import misspelt
 
@@ -154,8 +154,7 @@ def _printed_by_the_run(run: "Run", environment: dict[str, str], log: Path) -> I
                 found = json.loads(line)
                 yield found.pop("check"), Finding(**found)
         if process.wait():
-            said = last_line(log.read_text(errors="replace"))
-            yield "settings", fail(said.removeprefix("Error: ") or f"{command[2]} ended with {process.returncode}")
+            yield "settings", fail(cause_in(log, silent=f"{command[2]} ended with {process.returncode}"))
     finally:
         process.kill()
         process.wait()

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from rl.common.cli import USER_ERROR_EXIT_CODE, find_user_error
-from rl.common.errors import UserError, last_line
+from rl.common.errors import UserError
 from rl.common.processes import end_with_parent
 from rl.common.signals import Stopped
 from rl.common.time_limits import COMMAND_GRACE_S, LAUNCHER_GRACE_S
@@ -161,11 +161,6 @@ def exit_code_of(error: Exception) -> int:
     if isinstance(error, Stopped):
         return error.exit_code
     return USER_ERROR_EXIT_CODE if find_user_error(error) else 1
-
-
-def last_line_of(log: Path) -> str:
-    """The last line of a log, for an error's sentence."""
-    return last_line(log.read_text(errors="replace")).removeprefix("Error: ") or "it printed nothing"
 
 
 def say(sentence: str) -> None:

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from rl.cluster import node_agent
-from rl.cluster.programs import last_line_of, pause, say, start
+from rl.cluster.programs import pause, say, start
 from rl.cluster.settings import HEAD_RANK, Deadline, Settings
-from rl.common.errors import UserError
+from rl.common.errors import UserError, cause_in
 from rl.configuration.names import is_cpu
 
 # Without GPUs, Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
@@ -54,7 +54,7 @@ class RayNode:
         """
         if (code := self._process.poll()) is None:
             return
-        node, said = "the head" if self._rank == HEAD_RANK else f"node {self._rank}", last_line_of(self._log)
+        node, said = "the head" if self._rank == HEAD_RANK else f"node {self._rank}", cause_in(self._log)
         if code == _USAGE_ERROR:
             raise UserError(f"Ray on {node} does not take its arguments ({said}): correct RAY_START_ARGS or NODE_ADDR.")
         raise ConnectionError(f"Ray on {node} ended: {said} (log: {self._log})")

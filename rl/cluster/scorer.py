@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rl.cluster.programs import POLL_S, last_line_of, say, start
+from rl.cluster.programs import POLL_S, say, start
 from rl.common.atomic_write import write_text
 from rl.common.cli import USER_ERROR_EXIT_CODE
-from rl.common.errors import UserError
+from rl.common.errors import UserError, cause_in
 from rl.common.processes import end_process_tree
 from rl.common.time_limits import LONGEST_PAUSE_S, SERVER_START_S
 
@@ -62,7 +62,7 @@ class ScorerServer:
         while not is_healthy(self.address):
             if self._ended:
                 raise UserError(
-                    f"The scorer at {self.address} did not start: {last_line_of(self._log)} "
+                    f"The scorer at {self.address} did not start: {cause_in(self._log)} "
                     f"(SCORER_CONFIG={self._config}; its port is SCORER_PORT)"
                 )
             if time.monotonic() > deadline:
@@ -127,7 +127,7 @@ def temporary_scorer(config: Path, databases: Path | None, log: Path, python: st
             deadline = time.monotonic() + SERVER_START_S
             while not (address_file.exists() and is_healthy(address := f"http://{address_file.read_text().strip()}")):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise UserError(f"The scorer does not start: {last_line_of(log)}")
+                    raise UserError(f"The scorer does not start: {cause_in(log)}")
                 time.sleep(0.1)
             yield address
         finally:

@@ -1,5 +1,8 @@
 """The one exception for user-fixable errors, and what its sentence takes from a program's output."""
 
+import re
+from pathlib import Path
+
 
 class UserError(Exception):
     """User-fixable error: a wrong setting, file or state.
@@ -12,3 +15,10 @@ def last_line(text: str) -> str:
     """The last line that is not blank, at most 300 characters of it; "" without one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
+
+
+def cause_in(log: Path, silent: str = "it printed nothing") -> str:
+    """Why a program failed: the last `Error: ...` of its output, or else its last line, or else `silent`."""
+    text = log.read_text(errors="replace")
+    sentences = re.findall(r"^Error: (.+)$", text, re.MULTILINE)
+    return sentences[-1] if sentences else last_line(text) or silent

@@ -11,7 +11,6 @@ made again.
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common import atomic_write
-from rl.common.errors import UserError
+from rl.common.errors import UserError, cause_in
 from rl.common.processes import end_process_tree, end_with_parent, memory_in_use
 from rl.demo.progress import Progress
 
@@ -231,8 +230,4 @@ class Pipeline:
         return _Program(stage, process)
 
     def _failure(self, stage: Stage) -> str:
-        text = self.log(stage).read_text(errors="replace")
-        sentences = re.findall(r"^Error: (.+)$", text, re.MULTILINE)
-        lines = [line for line in text.splitlines() if line.strip()]
-        cause = sentences[-1] if sentences else (lines[-1][:300] if lines else "it printed nothing")
-        return f"{stage.title} failed: {cause} (log: {self.log(stage)})"
+        return f"{stage.title} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})"
