@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 SEED = 0
+FINAL_LR_SHARE, MAX_GRAD_NORM = 0.05, 1.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class SftSettings:
-    """AdamW with a linear warm-up and a cosine decay to `final_lr_share` of the learning rate.
+    """AdamW with a linear warm-up and a cosine decay to FINAL_LR_SHARE of the learning rate.
 
     A `large_model` is trained on the GPU, where there is one. Its matrix products are in bfloat16 there, and on a CPU
     that has instructions for it, while the weights are float32, and the output layer computes only the columns in which
@@ -60,8 +61,6 @@ class SftSettings:
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.01
     warmup_steps: int = 50
-    final_lr_share: float = 0.05
-    max_grad_norm: float = 1.0
     large_model: bool = False
 
 
@@ -188,7 +187,7 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets, ignore_index=IGNORED)
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
         optimizer.step()
         schedule.step()
         losses.append(loss.item())
@@ -218,7 +217,7 @@ def collate(pairs: list[tuple[list[int], list[int]]]) -> "tuple[torch.Tensor, to
 def _lr_share(step: int, settings: SftSettings) -> float:
     warmup = min(1.0, (step + 1) / settings.warmup_steps)
     cosine = 0.5 * (1 + math.cos(math.pi * step / max(settings.steps, 1)))  # torch asks for step 0 even if none follows
-    return warmup * (settings.final_lr_share + (1 - settings.final_lr_share) * cosine)
+    return warmup * (FINAL_LR_SHARE + (1 - FINAL_LR_SHARE) * cosine)
 
 
 def main() -> None:

@@ -96,14 +96,14 @@ def test_two_evaluations_do_not_merge_one_checkpoint_at_a_time(saved, run):
 def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path):
     actor, aside = run / "global_step_3" / "actor", tmp_path / "out" / "merged"
     before = sorted(actor.rglob("*"))
-    with pytest.raises(KeyboardInterrupt), temporary_model_folder(str(actor.parent), aside) as folder:
+    with pytest.raises(KeyboardInterrupt), temporary_model_folder(str(actor.parent), aside, False) as folder:
         assert folder == str(aside)
         of_checkpoint = model_hash(folder)
         raise KeyboardInterrupt
     assert not list(aside.parent.iterdir()) and sorted(actor.rglob("*")) == before
     merged = model_folder(str(run))
     assert model_hash(merged) == of_checkpoint  # samples of one are resumed with the other
-    with temporary_model_folder(str(run), aside) as folder:
+    with temporary_model_folder(str(run), aside, False) as folder:
         assert folder == merged
     assert Path(merged).is_dir() and not aside.exists()
 

@@ -78,7 +78,7 @@ class ScorerClient:
         score = await job.score
         return replace(score, effort=replace(job.effort, seconds=loop.time() - started))
 
-    async def wait_until_healthy(self, timeout_s: float = 30.0) -> None:
+    async def wait_until_healthy(self, timeout_s: float) -> None:
         """Return when a server answers its heartbeat; to be called before expensive work that needs a scorer.
 
         Raises:

@@ -65,7 +65,7 @@ def shard_hashes(model: str) -> dict[str, str] | None:
 
 
 @contextmanager
-def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool = False) -> Iterator[str]:
+def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool) -> Iterator[str]:
     """Like model_folder, but shards that are not merged yet are merged into `merged`, which is removed at the end."""
     folder, checkpoint = _find(model)
     if checkpoint is None or _is_merged(checkpoint):
