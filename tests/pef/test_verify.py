@@ -84,7 +84,7 @@ def damage(path):
     [
         (damage, [[0, 1]]),
         (lambda path: path.write_bytes(path.with_name("00001.safetensors").read_bytes()), [[0, 1]]),
-        (lambda path: path.with_name("00000.safetensors.tmp").write_bytes(b"torn"), []),
+        (lambda path: path.with_name(".00000.safetensors.1.tmp").write_bytes(b"torn"), []),
     ],
 )
 def test_a_part_that_is_damaged_or_of_other_rows_is_computed_again(tmp_path, between, asked):

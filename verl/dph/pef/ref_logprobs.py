@@ -5,7 +5,6 @@ model and the settings that it belongs to; a part with another hash is computed 
 """
 
 import json
-import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from tqdm import tqdm
 from transfer_queue import KVBatchMeta
 from verl.workers.utils.padding import response_from_nested
 
+from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
 from verl.dph.pef.batch_fields import ROW_FIELD_OF, jagged, token_fields
 from verl.dph.pef.store import Row, rows_digest, stored_dtype
@@ -125,12 +125,10 @@ def _read(path: Path, key: str, rows: list[Row]) -> dict[str, list[torch.Tensor]
 
 
 def _write(path: Path, key: str, values: dict[str, list[torch.Tensor]]) -> None:
-    aside = path.with_name(path.name + ".tmp")
     try:
-        save_file({name: torch.cat(of_rows) for name, of_rows in values.items()}, aside, metadata={"key": key})
-        os.replace(aside, path)
+        with replacing(path) as aside:
+            save_file({name: torch.cat(of_rows) for name, of_rows in values.items()}, aside, metadata={"key": key})
     except (OSError, SafetensorError) as error:
-        aside.unlink(missing_ok=True)
         raise UserError(
             f"{path} cannot be written ({error}): make room and re-run the same command to resume."
         ) from error
