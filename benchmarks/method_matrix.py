@@ -19,6 +19,7 @@ from pathlib import Path
 from rl.common import atomic_write
 from rl.common.cli import user_errors_exit
 from rl.common.signals import exit_on_sigterm
+from rl.common.training_metrics import MEASURED
 from rl.data.training_run import LOGS, NEWEST
 from rl.demo.experiment import Experiment
 from rl.demo.methods import METHODS, method_names
@@ -31,8 +32,6 @@ DEFAULT = (
     "grpo,dapo,rkl,dph_f,dph_js,dph_js_def,dph_alpha,kl_cov,clip_cov,entropy_bonus,grpo_passk,pkpo,nsr,"
     "w_reinforce,zero_success,chord_mu"
 )
-# The clock and the machine decide these metrics.
-MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
 
 
 class Matrix(Experiment):

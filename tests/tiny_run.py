@@ -9,12 +9,10 @@ import torch.nn.functional as F
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 from rl.common.fingerprint import model_hash, tokenizer_hash
+from rl.common.training_metrics import MEASURED
 from rl.demo.base_model import Shape, build_model
 from rl.demo.tokenizer import build_tokenizer
 from verl.dph.pef.store import Row, Store
-
-# What the clock and the machine decide.
-MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
 
 TRUTH = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 

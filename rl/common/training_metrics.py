@@ -14,6 +14,8 @@ from pathlib import Path
 
 # Where a metric is shown: in dph watch, and in the first group of the report's training figures.
 WATCHED, DRAWN = "watched", "drawn"
+# Metrics that begin so are decided by the clock and the machine, and differ between two equal runs.
+MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
 
 
 @dataclass(frozen=True)
