@@ -12,6 +12,7 @@ from rl.checks.finding import Finding, ok, skipped
 from rl.checks.model_shape import model_shape
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
+from rl.common.size import in_bytes
 
 # Bytes per parameter of what a checkpoint holds (actor.checkpoint.save_contents): float32 weights, Adam's two moments.
 CONTENT_BYTES = {"model": 4, "optimizer": 8, "hf_model": 4}
@@ -81,11 +82,6 @@ def _in_files(model: str) -> int:
             raise UserError(f"{file} is not a safetensors file: download the model again.") from error
         found |= {name: tensor.parameter_count for name, tensor in tensors.items()}
     return sum(found.values())
-
-
-def in_bytes(count: float) -> str:
-    """2.5e9 -> "2.5 GB"."""
-    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
 
 
 @contextmanager

@@ -4,9 +4,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import product
 
-from rl.checks.estimate import ACTOR, GB, ROLLOUT, SDPA, Engine, Workload, engine_needs, problems
+from rl.checks.estimate import ACTOR, ROLLOUT, SDPA, Engine, Workload, engine_needs, problems
 from rl.checks.gpus import GpuType
 from rl.checks.model_shape import ModelShape
+from rl.common.size import GB
 
 _OFFLOADS = ("False", "True", "policy")
 # vLLM's share, from the usual to the unusual.

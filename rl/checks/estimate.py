@@ -14,10 +14,10 @@ from typing import Any
 from rl.checks.gpus import GpuType
 from rl.checks.model_shape import ModelShape
 from rl.common.errors import UserError
+from rl.common.size import GB, in_gb
 from rl.configuration import ACTOR, micro_batch_tokens
 from rl.configuration.names import PRESAMPLE
 
-GB = 1e9
 # CUDA's contexts and NCCL's buffers; what vLLM keeps while it sleeps; its activations and graphs.
 CONTEXTS, ASLEEP, WORKSPACE = 2.0e9, 2.5e9, 2.5e9
 # The logits are converted to float32 in parts of 64 MiB, with four buffers (verl/dph/divergence/topk_logprobs.py).
@@ -303,11 +303,6 @@ def problems(run: Workload, shape: ModelShape, gpu: GpuType) -> list[str]:
             f"MAX_TOKENS_PER_GPU={run.engine.max_tokens} is less than the longest row, {run.longest_row} tokens"
         )
     return found
-
-
-def in_gb(number: float) -> str:
-    """Bytes as GB with at least two digits."""
-    return f"{number / GB:.1f}" if number < 10 * GB else f"{number / GB:.0f}"
 
 
 # --------------------------------------------------------------------------------------------------------------- time

@@ -6,17 +6,16 @@ import shutil
 import tempfile
 
 from rl.checks import main_memory
-from rl.checks.estimate import in_gb
 from rl.checks.finding import Finding, Unknown, fail, ok, skipped, warn
 from rl.checks.machine import Gpu, Machine, users_of
 from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
+from rl.common.size import GB, in_gb
 
 # The oldest Linux driver of a CUDA release, by its major version (CUDA's release notes, minor version compatibility).
 DRIVER_OF_CUDA = {"11": 450, "12": 525, "13": 580}
 # TransferQueue's storage units in verl's configuration for GPUs.
 STORAGE_UNITS = 8
-GB = 10**9
 # A GPU is busy if more than this share of its memory is in use before a run; driver and ECC take less.
 IN_USE = 0.05
 # Ray puts its object store, 30 % of the memory, into /tmp when it is larger than both this and /dev/shm.

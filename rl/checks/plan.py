@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rl.checks import engine
-from rl.checks.estimate import GB, Parts, Workload, engine_needs, in_gb, phases, problems, seconds, workload
+from rl.checks.estimate import Parts, Workload, engine_needs, phases, problems, seconds, workload
 from rl.checks.gpus import GPU_TYPES, GpuType, gpu_type
 from rl.checks.main_memory import LESS, Need, memory, need_of
 from rl.checks.model_shape import ModelShape, model_shape
 from rl.common.duration import duration
 from rl.common.errors import UserError
+from rl.common.size import GB, in_gb
 from rl.configuration.methods import add_experiment
 from rl.configuration.names import is_cpu
 

@@ -11,6 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
+from rl.common.size import in_bytes
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 
@@ -59,7 +60,7 @@ def test_round_trip(tmp_path, top_k, names):
             assert found.top_ids.dtype == torch.int32
             assert {found.top_log_probs.dtype, found.rest_log_prob.dtype} == {torch.float16}
     of_top = "; top-8 next tokens take 50 bytes per response token" if top_k else ""
-    assert loaded.size(path) == f"15 response tokens, {os.path.getsize(path) / 1e6:.3g} MB{of_top}"
+    assert loaded.size(path) == f"15 response tokens, {in_bytes(os.path.getsize(path))}{of_top}"
     assert os.listdir(tmp_path / "deep") == ["store.pt"]
     assert isinstance(torch.load(path, weights_only=True), dict)
 

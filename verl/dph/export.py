@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
+from rl.common.size import in_bytes
 from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder, named_step, newest_checkpoint
 from verl.dph.sampling.checkpoint import MERGED_FROM, check_model, temporary_model_folder
 
@@ -25,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
         size = sum(file.stat().st_size for file in options.out.iterdir())
         folder = shlex.quote(str(options.out))
         sys.stdout.write(
-            f"Exported {checkpoint} to {options.out} ({size / 1e9:.3g} GB).\n"
+            f"Exported {checkpoint} to {options.out} ({in_bytes(size)}).\n"
             f"Serve it: vllm serve {folder}\nPublish it: hf upload USER/NAME {folder}\n"
         )
 

@@ -19,6 +19,7 @@ import torch
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
+from rl.common.size import in_bytes
 
 FORMAT = "dph-store/1"
 
@@ -169,7 +170,7 @@ class Store:
 
     def size(self, path: str | os.PathLike) -> str:
         """The size of the file at `path` in words: tokens, megabytes, and bytes of the top-k."""
-        words = f"{self.num_tokens:,} response tokens, {os.path.getsize(path) / 1e6:.3g} MB"
+        words = f"{self.num_tokens:,} response tokens, {in_bytes(os.path.getsize(path))}"
         if not self.top_k:
             return words
         row = self.rows[0]
