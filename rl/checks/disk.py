@@ -9,7 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from rl.checks.finding import Finding, ok, skipped
-from rl.checks.model_shape import model_shape
+from rl.checks.model_shape import model_shape, parameters_in_files
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.common.size import in_bytes
@@ -41,7 +41,7 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     if not os.access(existing, os.W_OK):
         raise UserError(f"{existing} cannot be written: make it writable, or set OUTPUT_DIR.")
     model = str(config.actor_rollout_ref.model.path)
-    count = _in_files(model)
+    count = parameters_in_files(model)
     if not count:
         try:
             count = model_shape(model).parameters
@@ -58,30 +58,6 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
         times = f", and {needed} are there at a time" if needed > 1 else ""
         raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
     return ok(found if kept else f"{found}; all are kept (KEEP_CHECKPOINTS)")
-
-
-def parameters(model: str) -> int:
-    """A model's number of parameters, counted in its safetensors files, or else computed from its config.json.
-
-    Raises:
-        UserError: a file is damaged, or the model's shape is not known (rl/checks/model_shape.py).
-    """
-    return _in_files(model) or model_shape(model).parameters
-
-
-def _in_files(model: str) -> int:
-    """The number of parameters in a model's safetensors files; 0 without one."""
-    from huggingface_hub import parse_local_safetensors_file_metadata  # slow to import
-    from huggingface_hub.errors import SafetensorsParsingError
-
-    found: dict[str, int] = {}
-    for file in Path(model).expanduser().glob("*.safetensors"):
-        try:
-            tensors = parse_local_safetensors_file_metadata(file).tensors
-        except (OSError, SafetensorsParsingError) as error:
-            raise UserError(f"{file} is not a safetensors file: download the model again.") from error
-        found |= {name: tensor.parameter_count for name, tensor in tensors.items()}
-    return sum(found.values())
 
 
 @contextmanager

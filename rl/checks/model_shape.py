@@ -79,6 +79,30 @@ def model_shape(path: str) -> ModelShape:
     return ModelShape(name, *sizes, tied=_plain(name).startswith(_TIED))
 
 
+def parameters(model: str) -> int:
+    """A model's number of parameters, counted in its safetensors files, or else computed from its config.json.
+
+    Raises:
+        UserError: a file is damaged, or the model's shape is not known.
+    """
+    return parameters_in_files(model) or model_shape(model).parameters
+
+
+def parameters_in_files(model: str) -> int:
+    """The number of parameters in a model's safetensors files; 0 without one."""
+    from huggingface_hub import parse_local_safetensors_file_metadata  # slow to import
+    from huggingface_hub.errors import SafetensorsParsingError
+
+    found: dict[str, int] = {}
+    for file in Path(model).expanduser().glob("*.safetensors"):
+        try:
+            tensors = parse_local_safetensors_file_metadata(file).tensors
+        except (OSError, SafetensorsParsingError) as error:
+            raise UserError(f"{file} is not a safetensors file: download the model again.") from error
+        found |= {name: tensor.parameter_count for name, tensor in tensors.items()}
+    return sum(found.values())
+
+
 def shape_of(config: Mapping[str, Any], name: str) -> ModelShape:
     """The shape in the content of a config.json.
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from rl.checks.model_shape import model_shape, shape_of
+from rl.checks.model_shape import model_shape, parameters, shape_of
 from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash
 
 SMALL = dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=80, vocab_size=101)
 
@@ -70,3 +71,15 @@ def test_what_is_not_modelled(config, words):
         shape_of(SMALL | config, "x")
     with pytest.raises(UserError, match="the shape of me/my-model is not known here: give the model's folder"):
         model_shape("me/my-model")
+
+
+def test_weights_that_were_not_downloaded_are_no_safetensors_file(tmp_path):
+    """A clone without Git LFS: the first eight characters were read as a length, which no memory holds."""
+    pointer = tmp_path / "model.safetensors"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n")
+    with pytest.raises(UserError, match="model.safetensors is not a safetensors file: download the model again"):
+        parameters(str(tmp_path))
+    pointer.unlink()
+    pointer.symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match="model.safetensors cannot be read .No such file or directory.: download"):
+        model_hash(tmp_path)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.checks.disk import parameters
+from rl.checks.model_shape import parameters
 from rl.common.errors import UserError
 from rl.data.sample_file import read_samples
 from rl.demo.pretrained import NAME

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rl.checks.disk import parameters
 from rl.checks.files import files_of
+from rl.checks.model_shape import parameters
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash

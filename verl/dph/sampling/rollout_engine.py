@@ -14,7 +14,7 @@ from verl.utils.device import get_resource_name
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry, TokenOutput
 
-from rl.checks.disk import parameters
+from rl.checks.model_shape import parameters
 from rl.common.errors import UserError
 from rl.common.ray_cpus import PER_ROLLOUT_RANK
 from rl.common.signals import own_sigterm
