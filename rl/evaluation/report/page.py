@@ -1,9 +1,11 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
+
+from markupsafe import Markup
 
 from rl.common.duration import duration
 from rl.common.git_state import git_state
@@ -11,7 +13,7 @@ from rl.data.wording import number_of
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
-from rl.evaluation.analysis.trade_off import trade_offs
+from rl.evaluation.analysis.trade_off import TradeOff, trade_offs
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid, Panel, shown_methods
 from rl.evaluation.report.environment import ENVIRONMENT
@@ -63,22 +65,9 @@ def render_page(
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
         trade_offs=found,
-        pareto={
-            screen: pareto_figure(found, leading_methods(spec), layout, file=False, looks=looks)
-            for screen, layout in (("broad", WIDE), ("slim", NARROW))
-            if found
-        },
-        failed_gold=[
-            (spec.methods[name].label, split, samples.gold_failures, samples.correct.size)
-            for name, splits in comparison.samples.items()
-            for split, samples in splits.items()
-            if samples.gold_failures
-        ],
-        left_out={
-            split: number_of(number, "prompt")
-            for split in spec.splits
-            if (number := len(comparison.samples[BASE][split].metadata.overlong_ids))
-        },
+        pareto=_pareto(found, leading_methods(spec), looks),
+        failed_gold=_failed_gold(comparison),
+        left_out=_left_out(comparison),
         grids=_with_panels(comparison, grids, looks),
         browser=browser_data(comparison, grids, shown),
         styles=figures.of_styles(),
@@ -103,6 +92,30 @@ def render_page(
         provenance=provenance(comparison),
         links=LINKS,
     )
+
+
+def _pareto(found: list[TradeOff], leading: Sequence[str], looks: dict[str, Look]) -> dict[str, Markup]:
+    """{width of the screen: the figure of the trade-offs}."""
+    layouts = {"broad": WIDE, "slim": NARROW} if found else {}
+    return {
+        screen: pareto_figure(found, leading, layout, file=False, looks=looks) for screen, layout in layouts.items()
+    }
+
+
+def _failed_gold(comparison: Comparison) -> list[tuple[str, str, int, int]]:
+    """(method, split, samples whose gold query failed, all samples), where some failed."""
+    return [
+        (comparison.spec.methods[name].label, split, samples.gold_failures, samples.correct.size)
+        for name, splits in comparison.samples.items()
+        for split, samples in splits.items()
+        if samples.gold_failures
+    ]
+
+
+def _left_out(comparison: Comparison) -> dict[str, str]:
+    """{split: how many prompts were too long to be sampled}, where some were."""
+    numbers = {split: len(samples.metadata.overlong_ids) for split, samples in comparison.samples[BASE].items()}
+    return {split: number_of(number, "prompt") for split, number in numbers.items() if number}
 
 
 def _with_panels(
