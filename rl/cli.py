@@ -6,7 +6,6 @@ A subcommand's modules are imported when it runs; help and completion load only 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -15,8 +14,8 @@ from types import ModuleType
 
 from rl.common.cli import output_file, output_folder, user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import DEFAULT_EXPERIMENT, KINDS, add_experiment, methods
-from rl.configuration.names import verl_folder
+from rl.configuration.names import hint, verl_folder
+from rl.launch.scripts import TRAIN_EXAMPLE
 
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = ("-h", "--help")
@@ -90,15 +89,7 @@ def resolve(words: list[str]) -> tuple[str, list[str]]:
         name, *rest = f"{name} {rest[0]}", *rest[1:]
     if name in COMMANDS or name in GROUPS:
         return name, rest
-    raise UserError(f"'dph {name}' is not a command; {_hint(name, [*COMMANDS, *GROUPS], 'dph ', 'dph --help')}")
-
-
-def _hint(word: str, known: Sequence[str], before: str, listed: str) -> str:
-    """Which of the known words was meant, else the command that lists them."""
-    from difflib import get_close_matches
-
-    nearest = get_close_matches(word, known, 1)
-    return f"did you mean '{before}{nearest[0]}'?" if nearest else f"see {listed}."
+    raise UserError(f"'dph {name}' is not a command; {hint(name, [*COMMANDS, *GROUPS], 'dph --help', before='dph ')}")
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
@@ -172,87 +163,10 @@ def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> N
             action.complete = files  # type: ignore[attr-defined]  # where shtab looks for it
 
 
-def train_parser() -> argparse.ArgumentParser:
-    parser = _script_parser("train")
-    parser.add_argument("--list", action="store_true", help="list the methods, as dph train alone does")
-    return parser
-
-
-def train(arguments: list[str]) -> None:
-    """Run a method's launch script, or list the methods."""
-    if arguments in ([], ["--list"]):
-        for kind, group in KINDS.items():
-            listed = "".join(f"  {name:<14} {method.summary}\n" for name, method in methods(kind).items())
-            sys.stdout.write(f"{group}\n{listed}\n")
-        sys.stdout.write(f"{_example('train')}\n")
-        return
-    _run_script("train", arguments)
-
-
-def _script_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of a subcommand that runs a launch script, for its help: the script reads most arguments itself."""
-    _, description, arguments = _SCRIPTS[name]
-    parser = argparse.ArgumentParser(
-        description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
-        "Settings are environment variables (docs/reference/scripts.md); --help after NAME lists them."
-    )
-    _add_own_options(parser, name)
-    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="the script's, as above")
-    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
-    parser.add_argument(
-        "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
-    )
-    return parser
-
-
-def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
-    if name == "train":
-        names = [*methods(*KINDS)]
-        parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
-    add_experiment(parser)
-
-
-def _method(name: str) -> str:
-    known = [*methods(*KINDS)]
-    if name not in known:
-        raise UserError(f"'{name}' is not a method; {_hint(name, known, '', 'dph train --list')}")
-    return name
-
-
-def script_command(name: str, arguments: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The command line of a subcommand's launch script, and the environment variables to set for it.
-
-    Raises:
-        UserError: there is no checkout, which has the scripts.
-    """
-    parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
-    _add_own_options(parser, name)
-    options, passed = parser.parse_known_args(arguments)
-    script = options.method if name == "train" else _SCRIPTS[name][0]
-    experiment = options.experiment or DEFAULT_EXPERIMENT
-    path = Path("scripts") / ("qwen" if experiment.endswith("math") else "llama") / f"{script}.sh"
-    roots = [root for root in (Path(__file__).resolve().parents[1], Path.cwd()) if (root / path).is_file()]
-    if not roots:
-        raise UserError(
-            f"dph {name} runs {path} of a checkout, which is not here: run it in one, or pip install -e it."
-        )
-    variables = {"PYTHON": os.environ.get("PYTHON") or sys.executable}
-    if options.experiment:
-        variables["SETTINGS"] = experiment
-    return ["bash", str(roots[0] / path), *passed], variables
-
-
-def _run_script(name: str, arguments: list[str]) -> None:
-    command, variables = script_command(name, arguments)
-    os.execvpe(command[0], command, os.environ | variables)
-
-
 def _run_module(name: str, arguments: list[str]) -> None:
     os.execv(sys.executable, [sys.executable, "-m", name, *arguments])
 
 
-presample, store = (partial(_run_script, name) for name in ("presample", "store"))
-presample_parser, store_parser = (partial(_script_parser, name) for name in ("presample", "store"))
 evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evaluate", "export"))
 
 
@@ -305,25 +219,6 @@ def version(arguments: list[str]) -> None:
     sys.stdout.write(f"python {platform.python_version()}\n")
 
 
-# The launch script, what it does, its positional arguments.
-_SCRIPTS = {
-    "presample": (
-        "offline_sampling",
-        "Sample every training prompt from the initial policy: offline_sampling.sh.",
-        "NAME [seed]",
-    ),
-    "store": (
-        "get_correct_data_tensor",
-        "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
-        "get_correct_data_tensor.sh.",
-        "[NAME] [seed]",
-    ),
-    "train": (
-        "",  # the method's
-        "Train with a method's launch script (SQL: scripts/llama, math: scripts/qwen).",
-        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
-    ),
-}
 GROUPS = {"prepare": "convert a published benchmark to a parquet of prompts"}
 COMMANDS = {
     "demo": Command(
@@ -347,15 +242,19 @@ COMMANDS = {
     ),
     "prepare dapo": Command("DAPO-Math-17K, the math training prompts", "--download", "rl.data.prepare.commands:dapo"),
     "prepare math-eval": Command("the math test sets", "--download", "rl.data.prepare.commands:math_eval"),
-    "presample": Command("sample the training prompts from the initial policy", "sampling", ":presample"),
+    "presample": Command(
+        "sample the training prompts from the initial policy", "sampling", "rl.launch.scripts:presample"
+    ),
     "split": Command("split the prompts into D_exp and D_pef", "--experiment qwen_math", "rl.data.split_command"),
-    "store": Command("write the D_pef store with reference log-probs", "--experiment qwen_math", ":store"),
+    "store": Command(
+        "write the D_pef store with reference log-probs", "--experiment qwen_math", "rl.launch.scripts:store"
+    ),
     "plan": Command(
         "estimate memory and time of a launch script's run",
         "--gpu h100 scripts/llama/js_kl.sh my_run 0.2",
         "rl.checks.plan",
     ),
-    "train": Command("train with a method or a baseline", "js_kl my_run 0.2 trainer.save_freq=20", ":train"),
+    "train": Command("train with a method or a baseline", TRAIN_EXAMPLE, "rl.launch.scripts:train"),
     "watch": Command(
         "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.evaluation.watch"
     ),

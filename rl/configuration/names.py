@@ -116,6 +116,12 @@ def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
             yield f"{name} is not a setting; did you mean {near[0]}?"
 
 
+def hint(word: str, known: Sequence[str], listed: str, before: str = "") -> str:
+    """Which known word was meant, after the words `before` it, or else `listed`, the command that lists them all."""
+    near = get_close_matches(word, known, 1)
+    return f"did you mean '{before}{near[0]}'?" if near else f"see {listed}."
+
+
 def no_setting(key: str, names: Sequence[str]) -> str:
     """The sentence for an unknown name, with the settings that may be meant."""
     if full := [name for name in names if name.endswith(f".{key}")]:

@@ -14,6 +14,7 @@ import shtab
 
 from rl import cli
 from rl.configuration.methods import KINDS, methods
+from rl.launch import scripts
 from tests.programs import REPOSITORY
 
 PROMISED = (
@@ -185,7 +186,7 @@ def test_scripts(monkeypatch, words, script, passed, settings):
 def test_environment_variables_count_as_for_the_script(monkeypatch):
     monkeypatch.setenv("PYTHON", "/other/python")
     monkeypatch.setenv("SETTINGS", "mine/experiment/mine.yaml")
-    _, variables = cli.script_command("train", ["grpo", "run"])
+    _, variables = scripts.script_command("train", ["grpo", "run"])
     assert variables == {"PYTHON": "/other/python"}
 
 
@@ -199,7 +200,7 @@ def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
 
 
 def test_without_a_checkout_there_are_no_scripts(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "rl" / "cli.py"))
+    monkeypatch.setattr(scripts, "__file__", str(tmp_path / "rl" / "launch" / "scripts.py"))
     monkeypatch.chdir(tmp_path)
     code, _, err = run(capsys, "train", "grpo", "run")
     assert code == 2 and len(err.splitlines()) == 1 and "scripts/llama/grpo.sh of a checkout" in err

@@ -20,6 +20,7 @@ import pytest
 from rl import cli
 from rl.configuration.compose import CONFIG_OF, compose
 from rl.launch import __main__ as launch
+from rl.launch import scripts
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
@@ -121,7 +122,7 @@ def test_dph_takes_its_arguments(command, capsys):
     name, arguments = cli.resolve(words)
     try:
         if name in ("presample", "store", "train"):
-            script, variables = cli.script_command(name, arguments)
+            script, variables = scripts.script_command(name, arguments)
             _dry_run(script, command.variables | variables)
         elif name == "evaluate":
             compose("evaluate", arguments)
