@@ -17,7 +17,6 @@ verl/dph/config/dph_trainer.yaml, such as actor_rollout_ref.model.use_remove_pad
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig
 from peak_memory import ON_CUDA, peak_bytes
+from standalone_worker import actor_worker, batch_of, be_the_only_rank, set_loss
 from tensordict import TensorDict
 from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -37,7 +37,6 @@ from verl.workers.engine_workers import TrainingWorker
 
 from rl.configuration.compose import compose
 from verl.dph.config import attention
-from verl.dph.training.standalone_worker import actor_worker, batch_of, set_loss
 
 # hidden, layers, heads, key-value heads, feed-forward, vocabulary. 1b and 3b are Llama-3.2's, tiny is for two cores.
 SHAPES = {
@@ -219,9 +218,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def main(argv: list[str]) -> None:
     options = parse(argv)
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
-    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    be_the_only_rank()
     if options.memory_of:
         update = updates_of([options.memory_of], options.model, options)[options.memory_of]
         update()  # makes the optimizer's state

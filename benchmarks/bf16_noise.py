@@ -19,7 +19,6 @@ any entropy. "of bound" is the largest share of the difference that the check al
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from types import SimpleNamespace
 
 import torch
 from omegaconf import DictConfig
+from standalone_worker import actor_worker, batch_of, be_the_only_rank
 from tqdm import tqdm
 from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
@@ -37,7 +37,6 @@ from verl.dph.pef.batch_fields import PEF_TOP_LOG_PROBS, token_fields
 from verl.dph.pef.store import Row
 from verl.dph.pef.verify import Tolerance, other_probability
 from verl.dph.training.actor_worker import DPHPasses
-from verl.dph.training.standalone_worker import actor_worker, batch_of
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PROMPT = 16  # tokens
@@ -180,9 +179,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def main(argv: list[str]) -> None:
     options = parse(argv)
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
-    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    be_the_only_rank()
     results = []
     columns = ("mean d", "worst d", "d/(1-p)", "of bound")
     sys.stdout.write(f"{'':32}{'tokens':^40}{f'top-{options.top_k}':^40}\n{'logits':>8}{'entropy':>10}  {'batch':<12}")

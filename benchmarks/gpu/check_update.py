@@ -10,7 +10,6 @@ The updates come from benchmarks/actor_update.py: verl's real training worker, a
 import argparse
 import json
 import math
-import os
 import sys
 from pathlib import Path
 
@@ -27,12 +26,12 @@ PRECISION = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype="
 def update(model: Path, report: Path, dtype: str, small: bool) -> None:
     """Write {variant: [metrics of each update]}; make the model if it is missing."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
-    os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
     import actor_update
     import torch
+    from standalone_worker import be_the_only_rank
     from verl.utils import tensordict_utils as tu
 
+    be_the_only_rank()
     if not (model / "config.json").exists():
         actor_update.make_model(str(model), "tiny")
     options = actor_update.parse([*ROWS, *(SMALL if small else []), PADDED, f"{PRECISION}{dtype}"])

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import torch
 
-import verl.dph.training.standalone_worker  # noqa: F401  (everything that an update needs can be imported)
+import verl.dph.training.actor_worker  # noqa: F401  (everything that an update needs can be imported)
 
 device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 packages = ("torch", "transformers", "tokenizers", "numpy", "tensordict", "ray", "verl", "dph-rl")

@@ -16,6 +16,7 @@ from verl.trainer.ppo.padding_utils import construct_minimal_padding_template
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp import transformer_impl
 
+from benchmarks.standalone_worker import actor_worker, batch_of
 from rl.configuration.compose import compose
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import (
@@ -30,7 +31,6 @@ from verl.dph.training import success_cap
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
 from verl.dph.training.mixed_batch import deal, interleave
-from verl.dph.training.standalone_worker import actor_worker, batch_of
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
 # Which responses are correct, for the success cap: four groups of four, one after the other.

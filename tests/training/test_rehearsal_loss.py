@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from tests.programs import REPOSITORY
 from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, update_metrics
 
@@ -135,6 +136,7 @@ def start(model, folder, variants, ranks):
         port = sock.getsockname()[1]
     arguments = [f"{name}:{overrides}" for name, overrides in variants.items()]
     env = os.environ | {
+        "PYTHONPATH": str(REPOSITORY),
         "VERL_PLATFORM": "cpu",
         "OMP_NUM_THREADS": "1",
         "WORLD_SIZE": str(ranks),

@@ -3,6 +3,7 @@
 The process is one rank, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set as for torchrun.
 """
 
+import os
 from functools import partial
 
 import torch
@@ -16,6 +17,13 @@ from verl.workers.utils.losses import ppo_loss
 from verl.dph.training.actor_worker import replace_functions
 from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import rehearsal_loss
+
+
+def be_the_only_rank() -> None:
+    """Set the variables of torchrun for a single process, with a port of its own."""
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
+    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
 
 
 def actor_worker(config: DictConfig) -> TrainingWorker:
