@@ -1,10 +1,8 @@
 """The whole pipeline once, at the size of a smoke test, through the launch scripts and the real scorer server."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -62,25 +60,6 @@ class Project:
                 break
         return training, "".join(lines)
 
-    def die_in_the_second_part(self, data: Path, *command: str, **environment: str) -> None:
-        """Kill -9 after the first part of the reference log-probs: the program waits to read the second one, a pipe in
-        which nobody writes."""
-        parts = data / "pef.parts"
-        parts.mkdir()
-        pipe = parts / "00001.safetensors"
-        os.mkfifo(pipe)
-        with open(self.folder / "killed.log", "wb") as log:
-            variables = os.environ | self.environment | environment
-            process = subprocess.Popen(command, cwd=REPOSITORY, env=variables, stdout=log, stderr=subprocess.STDOUT)
-        limit = time.monotonic() + TIME_LIMIT_S
-        while not (parts / "00000.safetensors").exists() and process.poll() is None and time.monotonic() < limit:
-            time.sleep(0.05)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL, (self.folder / "killed.log").read_text()[-6000:]
-        pipe.unlink()
-        assert sorted(path.name for path in parts.iterdir()) == ["00000.safetensors"]
-        assert not (data / "pef.pt").exists()
-
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory):
@@ -122,10 +101,7 @@ def stored(presampled):
 
 @pytest.fixture(scope="session")
 def stored_in_bf16(stored):
-    """The store of the same samples, so that nothing is drawn, computed in bf16: store_in_bf16/pef.pt.
-
-    The program is killed, and run again.
-    """
+    """The store of the same samples, so that nothing is drawn, computed in bf16: store_in_bf16/pef.pt."""
     data = stored.folder / "store_in_bf16"
     data.mkdir()
     for name, content in stored.split.items():
@@ -133,7 +109,6 @@ def stored_in_bf16(stored):
     for samples in stored.data.glob("pef.samples.*"):
         (data / samples.name).write_bytes(samples.read_bytes())
     files = {"DATA_DIR": str(data), "SFT_PT": str(data / "pef.pt")}
-    stored.die_in_the_second_part(data, *WRITES, BF16, **files)
     stored.outputs["store_in_bf16"] = stored.succeed(*WRITES, BF16, **files)
     return data / "pef.pt"
 

@@ -112,20 +112,22 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
 
     killed = trainer()
     with monkeypatch.context() as patch:
-        patch.setattr(build, "fill_in_parts", dies)
+        patch.setattr(build, "check_reference", dies)
         with pytest.raises(KeyboardInterrupt):
             build.write_store(killed)
-    assert killed.events == [SAMPLES] * 30 + [SLEEPS] * REPLICAS and not (tmp_path / "pef.pt").exists()
+    assert killed.events == [SAMPLES] * 30 + [SLEEPS] * REPLICAS + [REFERENCE] and not (tmp_path / "pef.pt").exists()
 
     resumed = trainer()
-    build.write_store(resumed)
-    # One part, and the rows that are computed again.
-    assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE] * 2
+    with caplog.at_level(logging.INFO):
+        build.write_store(resumed)
+    assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE]  # of the rows that are computed again
     store = Store.load(str(tmp_path / "pef.pt"))
     assert 0 < len(store) < 30 and store.top_k == 0
+    assert f"{len(store)} of {len(store)} rows had their log-probs in {tmp_path / 'pef.parts'}" in caplog.text
 
     again = trainer(sft_top_k=TOP_K)  # the store lacks only these
     build.write_store(again)
+    # One part, and the rows that are computed again.
     assert again.events == [SLEEPS] * REPLICAS + [REFERENCE] * 2
     assert Store.load(str(tmp_path / "pef.pt")).top_k == TOP_K
 

@@ -1,6 +1,6 @@
 """Reference log-probs: resumed part by part, and computed again before the store takes its name.
 
-tests/end_to_end kills and checks the real program; here the engine is a language model of three lines.
+tests/end_to_end checks the real program; here the engine is a language model of three lines.
 """
 
 import re
