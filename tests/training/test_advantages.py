@@ -11,11 +11,19 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_grpo_passk_outcome_advantage
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from verl.dph.training.advantages import leave_one_out_max, replace_grpo_passk
+from verl.dph.training.advantages import leave_one_out_max, leave_out_padding
 
 PKPO = {"adv_estimator": "pkpo", "pkpo_k": 2}
 W_REINFORCE = {"adv_estimator": "w_reinforce", "w_reinforce_lambda": 0.1}
 PASSK = {"adv_estimator": "grpo_passk", "norm_adv_by_std_in_grpo": False}
+
+
+@pytest.fixture
+def as_in_training(monkeypatch):
+    """The trainer's registry of estimators."""
+    for name, estimator in ADV_ESTIMATOR_REGISTRY.items():
+        monkeypatch.setitem(ADV_ESTIMATOR_REGISTRY, name, estimator)
+    leave_out_padding()
 
 
 def advantages(algorithm, rewards, prompts, padding=0):
@@ -109,10 +117,8 @@ def test_w_reinforce():
 
 
 @pytest.mark.parametrize("padding", [0, 1, 2])
-def test_grpo_passk_is_not_ended_by_one_padding_row(padding, monkeypatch):
+def test_grpo_passk_is_not_ended_by_one_padding_row(padding, as_in_training):
     """It is PKPO at k = n, divided by n and by the standard deviation."""
-    monkeypatch.setitem(ADV_ESTIMATOR_REGISTRY, "grpo_passk", None)
-    replace_grpo_passk()
     rewards = [0.0, 0.5, 1.0, 1.0, 0.0, 0.0]
     found = advantages(PASSK, rewards, "aaabbb", padding)
     assert found == pytest.approx([0, 0, 0.5, 1, 0, 0] + [0] * padding)
@@ -123,10 +129,19 @@ def test_grpo_passk_is_not_ended_by_one_padding_row(padding, monkeypatch):
     assert normalised == pytest.approx([0, 0, 1, 3**0.5, 0, 0] + [0] * padding, rel=1e-5)
 
 
-def test_grpo_passk_compares_the_responses_that_rollout_correction_rejects(monkeypatch):
+@pytest.mark.parametrize("padding", [1, 3])
+@pytest.mark.parametrize("estimator", ["opo", "gpg"])
+def test_padding_rows_change_no_advantage(estimator, padding, as_in_training):
+    """verl pads an incomplete last mini-batch. One NaN among the advantages makes verl skip the update."""
+    rewards = [1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]
+    alone = advantages({"adv_estimator": estimator}, rewards, "aaaabbbb")
+    assert alone[0] > 0 > alone[1] and alone[7] < 0
+    found = advantages({"adv_estimator": estimator}, rewards, "aaaabbbb", padding)
+    assert found == alone + [0] * padding
+
+
+def test_grpo_passk_compares_the_responses_that_rollout_correction_rejects(as_in_training):
     """Their masks are empty, as those of padding rows are; the second best does not become the best."""
-    monkeypatch.setitem(ADV_ESTIMATOR_REGISTRY, "grpo_passk", None)
-    replace_grpo_passk()
     rewards = torch.tensor([[1.0], [0.5], [0.0], [0.0], [0.0]])
     for accepted, best in (([0, 1, 1, 1, 0], 0.0), ([1, 0, 0, 0, 0], 0.5)):
         mask = torch.tensor(accepted, dtype=torch.float32)[:, None]

@@ -41,7 +41,7 @@ class TaskRunner(_TaskRunnerV1):
 
         tracking.set_environment(config)
         check_running_ray(config)
-        advantages.replace_grpo_passk()
+        advantages.leave_out_padding()
         batch_balance.balance_numbers()
         if config.trainer.device == "cpu":
             use_in_process_router()

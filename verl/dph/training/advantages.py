@@ -88,16 +88,21 @@ def check_rewards(infos: Iterable[dict]) -> None:
             )
 
 
-def without_lone_rows(
-    estimator: Callable, token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **others
+def without_padding(
+    estimator: Callable,
+    smallest_group: int,
+    token_level_rewards: torch.Tensor,
+    response_mask: torch.Tensor,
+    index: np.ndarray,
+    **others,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl's `estimator` on the rows of groups. A row that is alone in its group has an advantage of 0.
+    """verl's `estimator` on groups of at least `smallest_group` rows with a token that counts; 0 for all other rows.
 
-    verl's `grpo_passk` fails on a group of one response, such as the padding row in place of a failed rollout. A row
-    without tokens that count need not be padding: rollout correction masks whole responses before.
+    A single row without such a token need not be padding: rollout correction masks whole responses before.
     """
     _, group, sizes = np.unique(index, return_inverse=True, return_counts=True)
-    real = torch.from_numpy(sizes[group] > 1)
+    tokens = np.bincount(group, weights=response_mask.sum(dim=-1).cpu().numpy())
+    real = torch.from_numpy(((sizes >= smallest_group) & (tokens > 0))[group])
     rewards, index = token_level_rewards[real], index[real.numpy()]
     advantages = torch.zeros_like(token_level_rewards)
     advantages[real], _ = estimator(
@@ -116,12 +121,18 @@ def register(core_algos: ModuleType) -> None:
     core_algos.register_adv_est(W_REINFORCE)(w_reinforce)
 
 
-def replace_grpo_passk() -> None:
-    """Let verl's `grpo_passk` ignore padding rows in this process."""
+def leave_out_padding() -> None:
+    """Let verl's estimators that depend on padding rows ignore them in this process."""
     from verl.trainer.ppo import core_algos
 
-    verls = core_algos.compute_grpo_passk_outcome_advantage
-    core_algos.ADV_ESTIMATOR_REGISTRY[GRPO_PASSK] = partial(without_lone_rows, verls)
+    # Of padding rows, opo makes NaN (0 tokens divided by 0 tokens) for the whole mini-batch; gpg counts them as
+    # responses, which enlarges the others' advantages; and grpo_passk fails on any group of one.
+    for name, verls, smallest_group in (
+        ("opo", core_algos.compute_opo_outcome_advantage, 1),
+        ("gpg", core_algos.compute_gpg_outcome_advantage, 1),
+        (GRPO_PASSK, core_algos.compute_grpo_passk_outcome_advantage, 2),
+    ):
+        core_algos.ADV_ESTIMATOR_REGISTRY[name] = partial(without_padding, verls, smallest_group)
 
 
 def _groups(index: np.ndarray) -> Iterator[list[int]]:
