@@ -219,6 +219,8 @@ def test_a_store_with_distributions_serves_topk(run):
         ({"engine_dtype": "bfloat16"}, {}, "engine dtype (bfloat16"),
         ({}, {"+data.apply_chat_template_kwargs.enable_thinking": False}, "chat template"),
         ({}, {f"{MODEL}custom_chat_template": "{{ messages }}"}, "chat template"),
+        ({}, {f"+{MODEL}override_config.rms_norm_eps": 0.1}, "config.json (model.override_config) ({}, from"),
+        ({"override_config": '{"rms_norm_eps": 0.1}'}, {}, 'config.json (model.override_config) ({"rms_norm_eps"'),
     ],
 )
 def test_a_store_of_another_origin_is_rejected(run, origin, changes, what):

@@ -32,12 +32,12 @@ def model_config(tiny_model_path):
 def serve(model_config, device):
     """Run a coroutine function on a fresh server."""
 
-    def run(use, *, mode=RolloutMode.STANDALONE, **settings):
+    def run(use, *, mode=RolloutMode.STANDALONE, model=model_config, **settings):
         common = {"tensor_model_parallel_size": 1, "prompt_length": 16, "response_length": 16}
         config = RolloutConfig(name="hf", **{"dtype": "float32"} | common | settings)
 
         async def main():
-            server = HFServer(config, model_config, mode, replica_rank=0, device=device)
+            server = HFServer(config, model, mode, replica_rank=0, device=device)
             await server.launch_server()
             return await use(server)
 
@@ -330,6 +330,23 @@ def test_an_interrupted_answer_does_not_repeat_its_random_numbers(serve, tiny_mo
     length = min(before, 40 - before)
     assert length >= 5
     assert tokens[before : before + length] != tokens[:length]
+
+
+def test_its_model_has_the_changes_that_the_actors_config_has(serve, tiny_model_path):
+    """verl's engine loads the same weights with HFModelConfig.hf_config."""
+    changed = HFModelConfig(path=str(tiny_model_path), override_config={"rms_norm_eps": 0.1})
+    actor = LlamaForCausalLM.from_pretrained(tiny_model_path, config=changed.hf_config, attn_implementation="sdpa")
+
+    async def log_probs(server):
+        output = await ask(server, seed=1)
+        with torch.no_grad():
+            logits = actor.to(server._device)(torch.tensor([PROMPT + output.token_ids], device=server._device)).logits
+        expected = logits[0, len(PROMPT) - 1 : -1].log_softmax(-1).cpu()
+        return torch.tensor(output.log_probs), expected[range(10), output.token_ids]
+
+    torch.testing.assert_close(*serve(log_probs, model=changed), atol=1e-4, rtol=0)
+    sampled, of_actor = serve(log_probs)
+    assert (sampled - of_actor).abs().max() > 0.1
 
 
 @pytest.mark.parametrize(("dtype", "folded"), [("float32", False), ("bfloat16", True)])

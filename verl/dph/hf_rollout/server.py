@@ -107,7 +107,9 @@ class HFServer:
         if self._waits_for_weights:
             model = AutoModelForCausalLM.from_config(self.model_config.hf_config, **settings)
         else:
-            model = AutoModelForCausalLM.from_pretrained(self.model_config.local_path, **settings)
+            model = AutoModelForCausalLM.from_pretrained(
+                self.model_config.local_path, config=self.model_config.hf_config, **settings
+            )
         return model.to(self._device).eval().requires_grad_(False)
 
     async def get_server_address(self) -> str:

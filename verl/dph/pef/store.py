@@ -39,7 +39,9 @@ _ORIGIN = {
     "temperature": "temperature",
     "engine_dtype": "engine dtype",
     "chat_template": "chat template (data.apply_chat_template_kwargs or model.custom_chat_template)",
+    "override_config": "config.json (model.override_config)",
 }
+_UNRECORDED = {"override_config": "{}"}  # of older stores
 
 WRITE_AGAIN = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
 
@@ -188,9 +190,10 @@ class Store:
             remedy: what to do about it, for the message.
         """
         for name, what in _ORIGIN.items():
-            if name in expected and self.meta.get(name) != expected[name]:
+            recorded = self.meta.get(name, _UNRECORDED.get(name))
+            if name in expected and recorded != expected[name]:
                 raise UserError(
-                    f"D_pef store {path} was made with another {what} ({short(self.meta.get(name))}, from "
+                    f"D_pef store {path} was made with another {what} ({short(recorded)}, from "
                     f"{self.meta.get('model')}) than this run's ({short(expected[name])}): its reference log-probs do "
                     f"not hold here, {remedy}."
                 )
