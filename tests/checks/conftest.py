@@ -44,7 +44,7 @@ def run_files(tmp_path_factory, word_llama, shop_databases) -> Path:
     """A folder with model, train_wrong.parquet, train_correct.parquet and the store, of 8 prompts on shop_databases."""
     folder = tmp_path_factory.mktemp("run")
     model = folder / "model"
-    word_llama(model, WORDS, template=TEMPLATE, max_position_embeddings=128)
+    word_llama(model, WORDS, template=TEMPLATE, max_position_embeddings=32768)
     for name in ("train_wrong", "train_correct"):
         pd.DataFrame([dataset_row(i) for i in range(8)]).to_parquet(folder / f"{name}.parquet")
     Store(store_origin(model), eight_rows(model)).save(str(folder / "all_right.pt"))

@@ -85,6 +85,13 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (FIXED | {f"{LOG_PROB}micro_batch_size_per_gpu": None}, "rollout.log_prob_micro_batch_size_per_gpu is not set"),
         (FIXED | of_mode("js", reference=True), "ref.log_prob_micro_batch_size_per_gpu is not set, and"),
+        (
+            {"actor_rollout_ref.rollout.max_model_len": 1023},
+            "rollout.max_model_len=1023 is less than the longest row, data.max_prompt_length=512 + data.max_response_",
+        ),
+        ({"data.max_response_length": 513}, "max_position_embeddings=1024 of /"),
+        ({f"+{MODEL}override_config.max_position_embeddings": 1000}, "max_position_embeddings=1000 of /"),
+        ({f"+{MODEL}override_config.rope_theta.base": 1}, "cannot be used: "),
         ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
         ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
         ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),

@@ -298,6 +298,7 @@ async def no_check(config, rows) -> None:
         ({"actor_rollout_ref.model.path": "/absent/model"}, "model.path=/absent/model holds no config.json"),
         ({"actor_rollout_ref.model.path": "nobody/nomodel"}, "and the Hugging Face Hub cannot be reached"),
         ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 gives the same response 4 times"),
+        ({"data.max_response_length": 49}, "max_position_embeddings=64 of .* is less than the longest row"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),
         ({SCORER: "http://"}, "not of the form http://host:port"),

@@ -23,7 +23,7 @@ TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 def random_model(tmp_path_factory, word_llama):
     """Folder of a Llama with 64 words, 2 layers and hidden size 32, float32, random weights of a fixed seed."""
     folder = tmp_path_factory.mktemp("random_model")
-    size = {"max_position_embeddings": 128, "tie_word_embeddings": True, "initializer_range": 0.3}
+    size = {"max_position_embeddings": 1024, "tie_word_embeddings": True, "initializer_range": 0.3}
     word_llama(folder, WORDS, template=TEMPLATE, **size)
     return str(folder)
 

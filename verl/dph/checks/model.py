@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from transformers import AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.fs import copy_to_local
+from verl.utils.model import update_model_config
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.checks.files import check_model
@@ -106,7 +107,7 @@ def micro_batches(config: DictConfig) -> Iterator[str]:
             f"actor_rollout_ref.rollout.log_prob_use_dynamic_bsz={rollout.log_prob_use_dynamic_bsz} is not "
             f"actor.use_dynamic_bsz={actor.use_dynamic_bsz}, and the actor takes one for both: leave it out."
         )
-    longest = config.data.max_prompt_length + config.data.max_response_length
+    longest, words = _longest_row(config.data)
     for role in roles(config):
         for section, prefix, switch in _MICRO_BATCHES.get(role.name, ()):
             name, settings = f"actor_rollout_ref.{section}", config.actor_rollout_ref[section]
@@ -119,11 +120,33 @@ def micro_batches(config: DictConfig) -> Iterator[str]:
             if settings[switch] and limit is not None and limit * role.ulysses < longest:
                 ranks = "" if role.ulysses == 1 else f" x {role.ulysses} ranks (Ulysses)"
                 yield (
-                    f"{name}.{prefix}_max_token_len_per_gpu={limit}{ranks} is less than the longest row, "
-                    f"data.max_prompt_length={config.data.max_prompt_length} + data.max_response_length="
-                    f"{config.data.max_response_length}, which a micro-batch must hold: raise it (MAX_TOKENS_PER_GPU "
-                    "in the scripts), or lower a length."
+                    f"{name}.{prefix}_max_token_len_per_gpu={limit}{ranks} is less than the longest row, {words}, "
+                    "which a micro-batch must hold: raise it (MAX_TOKENS_PER_GPU in the scripts), or lower a length."
                 )
+
+
+def _longest_row(data: DictConfig) -> tuple[int, str]:
+    """The tokens of the longest row, and the settings that they come from."""
+    longest = data.max_prompt_length + data.max_response_length
+    words = f"data.max_prompt_length={data.max_prompt_length} + data.max_response_length={data.max_response_length}"
+    return longest, words
+
+
+def context(config: DictConfig) -> Iterator[str]:
+    """An engine ends a response where its context ends, and verl would take it for a complete one."""
+    rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
+    longest, words = _longest_row(config.data)
+    positions = getattr(config_json(model).get_text_config(), "max_position_embeddings", None)
+    limits = {
+        f"actor_rollout_ref.rollout.max_model_len={rollout.max_model_len}": rollout.max_model_len,
+        f"max_position_embeddings={positions} of {model.path}": positions,
+    }
+    for setting, limit in limits.items():
+        if limit and limit < longest:
+            yield (
+                f"{setting} is less than the longest row, {words}, so that responses would be cut off: lower a length "
+                "(MAX_PROMPT_LENGTH and MAX_RESPONSE_LENGTH in the scripts)."
+            )
 
 
 def text_only(config: DictConfig) -> Iterator[str]:
@@ -142,14 +165,17 @@ def text_only(config: DictConfig) -> Iterator[str]:
 
 
 def config_json(model: DictConfig) -> PretrainedConfig:
-    """The model's config.json.
+    """The model's config.json with the changes of model.override_config, as verl's HFModelConfig makes them.
 
     Raises:
-        UserError: it cannot be read, or transformers does not know such a model.
+        UserError: it cannot be read or changed, or transformers does not know such a model.
     """
+    changes = OmegaConf.to_container(model.override_config, resolve=True)
     try:
-        return AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
-    except (OSError, ValueError) as error:
+        found = AutoConfig.from_pretrained(copy_to_local(model.path), trust_remote_code=model.trust_remote_code)
+        update_model_config(found, changes.get("model_config", changes))
+        return found
+    except (OSError, ValueError, AttributeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(
             f"The config.json of actor_rollout_ref.model.path={model.path} cannot be used: {reason}"

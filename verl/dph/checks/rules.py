@@ -282,6 +282,7 @@ RULES = (
     ray_cpus,
     model.models,
     model.micro_batches,
+    model.context,
     model.lora,
     model.weight_transfer,
     keep_probe,

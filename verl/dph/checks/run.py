@@ -150,6 +150,8 @@ def rules_of_sampling(subject: Subject) -> Finding:
     check_rollout(config)
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
+        for violation in model.context(config):
+            raise UserError(violation)
     rollout = config.actor_rollout_ref.rollout
     if subject.program == PRESAMPLE and rollout.temperature <= GREEDY_TEMPERATURE and config.presample.n > 1:
         raise UserError(
