@@ -1,7 +1,18 @@
-"""The question in a label of another trainer's data set."""
+"""The question in a label of another trainer's data set, and the response to it."""
 
 import json
+import re
 from typing import Any
+
+# Special tokens that end a turn: OpenRLHF and slime decode responses with them. Qwen, Llama 3,
+# DeepSeek, Llama 2, Gemma.
+_ENDS = re.compile(r"(?:(?:<\|\w+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>)\s*)+$")
+_LONGEST_ENDS = 100
+
+
+def without_ends(response: str) -> str:
+    """A decoded response without the special tokens at its end."""
+    return response[:-_LONGEST_ENDS] + _ENDS.sub("", response[-_LONGEST_ENDS:])
 
 
 def question_of_label(label: Any) -> dict[str, Any]:

@@ -4,21 +4,16 @@ POST /v1/openrlhf: OpenRLHF's --reward.remote_url (0.11.2: SingleTurnAgentExecut
 POST /v1/slime: slime's --rm-type remote_rm --rm-url (remote_rm of slime.rollout.rm_hub).
 """
 
-import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from rl.common.outcomes import GOLD_FAILURES, is_correct
-from rl.scorer.labels import question_of_label
+from rl.scorer.labels import question_of_label, without_ends
 from rl.scorer.outcomes import Score
 from rl.scorer.protocol import Extra
 from rl.scorer.scorers import Question
-
-# Special tokens that end a turn: OpenRLHF decodes a response with them. Qwen, Llama 3, DeepSeek, Llama 2, Gemma.
-_ENDS = re.compile(r"(?:(?:<\|\w+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>)\s*)+$")
-_LONGEST_ENDS = 100
 
 
 def _question(label: Any) -> dict[str, Any]:
@@ -54,7 +49,7 @@ class OpenRlhfRequest(BaseModel):
     def questions(self) -> list[tuple[Question, list[str]]]:
         """Each label with its response: what follows the prompt, without the special tokens at the end."""
         rows = zip(self.query, self.prompts, self.labels, strict=True)
-        return [(label, [_without_ends(query[len(prompt) :])]) for query, prompt, label in rows]
+        return [(label, [without_ends(query[len(prompt) :])]) for query, prompt, label in rows]
 
 
 class SlimeRequest(BaseModel):
@@ -65,12 +60,8 @@ class SlimeRequest(BaseModel):
 
     @property
     def questions(self) -> list[tuple[Question, list[str]]]:
-        """The label with its response."""
-        return [(self.label, [self.response])]
-
-
-def _without_ends(response: str) -> str:
-    return response[:-_LONGEST_ENDS] + _ENDS.sub("", response[-_LONGEST_ENDS:])
+        """The label with its response, without the special tokens at the end."""
+        return [(self.label, [without_ends(self.response)])]
 
 
 def openrlhf_reply(scores: list[Score]) -> dict[str, Any]:

@@ -68,6 +68,7 @@ def test_slime_gets_one_reward(both: Scorer) -> None:
     verdicts = {"match": (1.0, 1.0, 0.0), "mismatch": (0.0, 0.0, 0.0), "gold_error": (0.0, 0.0, 1.0)}
     for response, label, outcome in [
         (fenced(NAMES), SQL, "match"),
+        ("Answer: 4<|im_end|>", "4", "match"),  # slime decodes with special tokens
         (r"\boxed{5}", "4", "mismatch"),
         (fenced(NAMES), json.dumps(BROKEN), "gold_error"),
     ]:
@@ -126,9 +127,9 @@ def ask_as_slime(url: str | None, samples: list | SimpleNamespace) -> list[float
 
 def test_slimes_custom_reward_function(both: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = [slime_sample(fenced(NAMES), json.dumps(SQL)), slime_sample(r"\boxed{5}", "4")]
-    samples.append(slime_sample(fenced(NAMES), BROKEN))
-    assert ask_as_slime(both.url, samples) == [1.0, 0.0, 0.0]
-    assert [sample.remove_sample for sample in samples] == [False, False, True]
+    samples += [slime_sample(fenced(NAMES), BROKEN), slime_sample("Answer: 4<|im_end|>\n", "4")]
+    assert ask_as_slime(both.url, samples) == [1.0, 0.0, 0.0, 1.0]
+    assert [sample.remove_sample for sample in samples] == [False, False, True, False]
     monkeypatch.setenv("DPH_SCORER", both.url)
     assert ask_as_slime(None, samples[0]) == 1.0
     with pytest.raises(ValueError, match="names no database and no answer"):

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from rl.scorer.client.shared import score_response
-from rl.scorer.labels import question_of_label
+from rl.scorer.labels import question_of_label, without_ends
 
 
 async def reward(args: Any, sample: Any, **_: Any) -> float | list[float]:
@@ -26,7 +26,8 @@ async def reward(args: Any, sample: Any, **_: Any) -> float | list[float]:
 
 
 async def _reward(args: Any, sample: Any) -> float:
-    result = await score_response(sample.response, question_of_label(sample.label), args.rm_url)
+    response = without_ends(sample.response)
+    result = await score_response(response, question_of_label(sample.label), args.rm_url)
     if result.gold_error:
         sample.remove_sample = True
     return result.reward
