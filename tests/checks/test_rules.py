@@ -350,6 +350,21 @@ def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_p
     run.prepare(of_mode("none", store=False))
 
 
+def test_sdpa_is_rejected_where_it_computes_another_model(run, tmp_path):
+    """transformers' sdpa ignores the cap on attention logits."""
+    for file in Path(run.model).iterdir():
+        shutil.copy(file, tmp_path)
+    text = json.loads((tmp_path / "config.json").read_text()) | {"model_type": "gemma2"}
+    (tmp_path / "config.json").write_text(json.dumps(text | {"attn_logit_softcapping": 50.0}))
+    capped = of_mode("none", store=False) | {f"{MODEL}path": str(tmp_path)}
+    sentence = f"attn_implementation=sdpa leaves out the attn_logit_softcapping=50.0 of {tmp_path}: install"
+    assert sentence in run.rejection(capped)
+    run.prepare(capped | {f"{MODEL}override_config.attn_implementation": "eager"})
+    run.prepare(capped | {f"+{MODEL}override_config.attn_logit_softcapping": None})
+    critic = {"algorithm.adv_estimator": "gae", "critic.model.path": str(tmp_path)}
+    assert f"critic.model.override_config.{sentence}" in run.rejection(of_mode("none", store=False) | critic)
+
+
 def test_what_verl_rejects_is_a_sentence_too(run):
     assert run.rejection(FIXED | {f"{LOG_PROB}micro_batch_size": 1}).startswith(
         "verl rejects these settings: [actor_rollout_ref.rollout] You have set both"

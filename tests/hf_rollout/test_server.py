@@ -1,6 +1,7 @@
 """The rollout's server without Ray: its methods on one event loop, with a real model."""
 
 import asyncio
+import shutil
 import time
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
@@ -9,7 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from safetensors.torch import save
-from transformers import LlamaForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
@@ -330,6 +331,31 @@ def test_an_interrupted_answer_does_not_repeat_its_random_numbers(serve, tiny_mo
     length = min(before, 40 - before)
     assert length >= 5
     assert tokens[before : before + length] != tokens[:length]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cap_on_attention_logits_is_applied(serve, tiny_model_path, tmp_path, dtype):
+    """As in Gemma 2; sdpa, and the folded one with it, would leave it out."""
+    size = {"vocab_size": 32, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 8}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "query_pre_attn_scalar": 1}
+    torch.manual_seed(0)
+    network = Gemma2ForCausalLM(Gemma2Config(**size, **heads, attn_logit_softcapping=0.5, initializer_range=0.5))
+    for layer in network.model.layers:  # what attention adds weighs more than the embedding
+        torch.nn.init.constant_(layer.post_attention_layernorm.weight, 20.0)
+    shutil.copytree(tiny_model_path, tmp_path, dirs_exist_ok=True)
+    network.save_pretrained(tmp_path)
+    actor = network.to(getattr(torch, dtype)).eval()
+    actor.set_attn_implementation("eager")
+
+    async def log_probs(server):
+        output = await ask(server, seed=1)
+        with torch.no_grad():
+            logits = actor.to(server._device)(torch.tensor([PROMPT + output.token_ids], device=server._device)).logits
+        expected = logits[0, len(PROMPT) - 1 : -1].float().log_softmax(-1).cpu()
+        return torch.tensor(output.log_probs), expected[range(10), output.token_ids]
+
+    sampled, of_actor = serve(log_probs, model=HFModelConfig(path=str(tmp_path)), dtype=dtype)
+    torch.testing.assert_close(sampled, of_actor, atol=1e-4 if dtype == "float32" else 0.1, rtol=0)
 
 
 def test_its_model_has_the_changes_that_the_actors_config_has(serve, tiny_model_path):

@@ -51,7 +51,7 @@ class Role:
     @property
     def attention(self) -> str:
         """The attention implementation; verl's default is in its HFModelConfig (workers/config/model.py)."""
-        return self.model.override_config.get("attn_implementation", attention.FLASH)
+        return self.model.override_config.get(attention.KEY, attention.FLASH)
 
 
 def roles(config: DictConfig) -> Iterator[Role]:
@@ -180,6 +180,16 @@ def config_json(model: DictConfig) -> PretrainedConfig:
         raise UserError(
             f"The config.json of actor_rollout_ref.model.path={model.path} cannot be used: {reason}"
         ) from error
+
+
+def soft_capping(config: DictConfig) -> Iterator[str]:
+    for role in roles(config):
+        cap = attention.soft_cap(config_json(role.model)) if role.attention == attention.SDPA else None
+        if cap is not None:
+            yield (
+                f"{role.model_name}.override_config.{attention.KEY}={attention.SDPA} leaves out the "
+                f"attn_logit_softcapping={cap} of {role.model.path}: install flash-attn, or use {attention.EAGER}."
+            )
 
 
 def lora(config: DictConfig) -> Iterator[str]:

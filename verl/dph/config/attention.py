@@ -18,6 +18,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from packaging.requirements import Requirement
+from transformers import PretrainedConfig
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
@@ -26,7 +27,7 @@ from rl.configuration import micro_batch_tokens
 logger = logging.getLogger(__name__)
 
 KEY = "attn_implementation"
-FLASH, KERNEL, SDPA = "flash_attention_2", "kernels-community/flash-attn2", "sdpa"
+FLASH, KERNEL, SDPA, EAGER = "flash_attention_2", "kernels-community/flash-attn2", "sdpa", "eager"
 
 
 def complete(config: DictConfig) -> None:
@@ -102,6 +103,11 @@ def choose(config: DictConfig | None = None) -> tuple[str, list[str]]:
             return implementation, reasons
         reasons.append(reason)
     return SDPA, list(dict.fromkeys(reasons))
+
+
+def soft_cap(described: PretrainedConfig) -> float | None:
+    """The soft bound on a model's attention logits, as Gemma 2 has one. sdpa leaves it out without a word."""
+    return getattr(described.get_text_config(), "attn_logit_softcapping", None)
 
 
 def why_not(implementation: str, config: DictConfig | None) -> str | None:

@@ -23,6 +23,7 @@ from verl.workers.config import HFModelConfig
 from verl.workers.rollout.replica import RolloutMode, TokenOutput
 from verl.workers.rollout.utils import get_max_position_embeddings
 
+from verl.dph.config.attention import EAGER, KEY, SDPA, soft_cap
 from verl.dph.hf_rollout import attention
 from verl.dph.hf_rollout.generation import Generation, Request
 from verl.dph.hf_rollout.sampling import SamplingParams, check_text_only, end_ids, stable_key, uniforms
@@ -98,10 +99,14 @@ class HFServer:
         dtype = PrecisionType.to_dtype(self.config.dtype)
         # In float32 the folded attention would change the last digits, and with them the tiny demo's samples.
         folded = self._device == "cpu" and dtype != torch.float32
-        configured = self.model_config.override_config.get("attn_implementation", "sdpa")
+        implementation = self.model_config.override_config.get(KEY, SDPA)
+        if soft_cap(self.model_config.hf_config):
+            implementation = EAGER if "flash" not in implementation else implementation
+        elif folded:
+            implementation = attention.register()
         settings = {
             "dtype": dtype,
-            "attn_implementation": attention.register() if folded else configured,
+            KEY: implementation,
             "trust_remote_code": self.model_config.trust_remote_code,
         }
         if self._waits_for_weights:
