@@ -10,11 +10,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from safetensors.torch import save
-from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM, MambaConfig, MambaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
+from rl.common.errors import UserError
 from verl.dph.hf_rollout import server as server_module
 from verl.dph.hf_rollout.attention import NAME
 from verl.dph.hf_rollout.generation import Generation
@@ -183,6 +184,15 @@ def test_requests_that_cannot_be_answered_are_rejected(serve):
                 await server.generate(prompt, dict(SAMPLE), "request", **extra)
 
     serve(use)
+
+
+def test_a_model_that_keeps_no_keys_and_values_is_refused(serve, tiny_model_path, tmp_path):
+    """Mamba ignores the cache that it is given: each token would continue an empty context."""
+    shutil.copytree(tiny_model_path, tmp_path, dirs_exist_ok=True)
+    size = {"vocab_size": 32, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
+    MambaForCausalLM(MambaConfig(**size, max_position_embeddings=128)).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"rollout.name=hf continues .* does not have \(MambaConfig\)"):
+        serve(ask, model=HFModelConfig(path=str(tmp_path), override_config={"attn_implementation": "eager"}))
 
 
 def test_a_failure_reaches_its_callers_and_the_server_goes_on(serve, monkeypatch):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from transformers import AutoConfig, PretrainedConfig
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.fs import copy_to_local
 from verl.utils.model import update_model_config
@@ -17,6 +17,7 @@ from rl.checks.finding import Finding, ok, warn
 from rl.common.errors import UserError
 from rl.common.fingerprint import has_weights
 from verl.dph.config import attention
+from verl.dph.hf_rollout.generation import why_not
 from verl.dph.sampling.job import tokenizer_of
 from verl.dph.sampling.rollout_engine import ranks_of
 from verl.dph.training.config import has_critic, has_divergence
@@ -180,6 +181,14 @@ def config_json(model: DictConfig) -> PretrainedConfig:
         raise UserError(
             f"The config.json of actor_rollout_ref.model.path={model.path} cannot be used: {reason}"
         ) from error
+
+
+def cache(config: DictConfig) -> Iterator[str]:
+    rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
+    # None of a class in the model's folder (trust_remote_code), which the server checks.
+    network = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config_json(model)), None)
+    if rollout.name == "hf" and network and (reason := why_not(network, model.path)):
+        yield reason
 
 
 def soft_capping(config: DictConfig) -> Iterator[str]:

@@ -283,6 +283,7 @@ RULES = (
     model.models,
     model.micro_batches,
     model.context,
+    model.cache,
     model.soft_capping,
     model.lora,
     model.weight_transfer,

@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -150,7 +151,7 @@ def rules_of_sampling(subject: Subject) -> Finding:
     check_rollout(config)
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
-        for violation in model.context(config):
+        for violation in chain(model.context(config), model.cache(config)):
             raise UserError(violation)
     rollout = config.actor_rollout_ref.rollout
     if subject.program == PRESAMPLE and rollout.temperature <= GREEDY_TEMPERATURE and config.presample.n > 1:

@@ -49,6 +49,17 @@ class Request:
         self.finished = token_id in self.stop_ids or len(self.token_ids) >= self.params.max_tokens
 
 
+def why_not(model: type[PreTrainedModel] | PreTrainedModel, path: str) -> str | None:
+    """Why `Generation` cannot sample the model at `path`: its forward pass takes no cache of keys and values, as those
+    of pure state-space models. None if it can."""
+    if "past_key_values" in inspect.signature(model.forward).parameters:
+        return None
+    return (
+        f"rollout.name=hf continues responses from a cache of keys and values, which {path} does not have "
+        f"({model.config_class.__name__}): use another model, or rollout.name=vllm."
+    )
+
+
 class Generation:
     """Generate for a batch of requests, one token each per `step`.
 
@@ -56,7 +67,7 @@ class Generation:
     logits depend on the other rows only through floating-point rounding.
 
     Args:
-        model: any causal language model whose forward takes past_key_values, in eval mode.
+        model: any causal language model that `why_not` does not name, in eval mode.
         requests: not empty.
         sampled_vocabulary: ids from this one on are never sampled; a vocabulary is often padded beyond the tokenizer's.
     """

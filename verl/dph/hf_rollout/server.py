@@ -23,9 +23,10 @@ from verl.workers.config import HFModelConfig
 from verl.workers.rollout.replica import RolloutMode, TokenOutput
 from verl.workers.rollout.utils import get_max_position_embeddings
 
+from rl.common.errors import UserError
 from verl.dph.config.attention import EAGER, KEY, SDPA, soft_cap
 from verl.dph.hf_rollout import attention
-from verl.dph.hf_rollout.generation import Generation, Request
+from verl.dph.hf_rollout.generation import Generation, Request, why_not
 from verl.dph.hf_rollout.sampling import SamplingParams, check_text_only, end_ids, stable_key, uniforms
 from verl.dph.hf_rollout.weights import WeightStage
 
@@ -82,8 +83,14 @@ class HFServer:
         self._serving: asyncio.Task | None = None
 
     async def launch_server(self) -> None:
-        """Load the model and start serving."""
+        """Load the model and start serving.
+
+        Raises:
+            UserError: `Generation` cannot sample the model.
+        """
         self._model = self._load_model()
+        if reason := why_not(self._model, self.model_config.path):
+            raise UserError(reason)
         self._stage = WeightStage(self._model)
         self._eos_ids = end_ids(self.model_config.tokenizer, self.model_config.generation_config)
         limit = get_max_position_embeddings(self._model.config)
