@@ -38,6 +38,8 @@ BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
 
+CORRECTION = "algorithm.rollout_correction."
+CORRECTS = {f"{CORRECTION}rollout_is": "token"}
 SUM_NORM = {f"{ACTOR}loss_agg_mode": "seq-mean-token-sum-norm"}
 UNBOUNDED = {f"{ACTOR}sft_log_ratio_max": None}
 TAIL = {f"{ACTOR}sft_baseline": "tail"}
@@ -150,6 +152,21 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (
             {"algorithm.rollout_correction.bypass_mode": True, "algorithm.rollout_correction.rollout_rs": "token_k1"},
             "rollout_correction.rollout_rs=token_k1 does nothing with bypass_mode=True",
+        ),
+        (
+            CORRECTS | {"actor_rollout_ref.rollout.calculate_log_probs": False},
+            "rollout_correction.rollout_is=token needs the rollout's log-probs: set",
+        ),
+        (
+            {f"{CORRECTION}bypass_mode": True, "actor_rollout_ref.rollout.calculate_log_probs": False},
+            "rollout_correction.bypass_mode=True needs the rollout's log-probs: set",
+        ),
+        ({f"{CORRECTION}rollout_is": "tokens"}, "rollout_correction cannot be used: Invalid rollout_is: tokens"),
+        (CORRECTS | {f"{CORRECTION}rollout_is_threshold": -1}, "cannot be used: rollout_is_threshold upper bound must"),
+        ({f"{CORRECTION}rollout_rs": "token_k1"}, "cannot be used: rollout_rs_threshold must be explicitly provided"),
+        (
+            {f"{CORRECTION}rollout_rs": "token", f"{CORRECTION}rollout_rs_threshold": 2},
+            "cannot be used: Invalid rollout_rs option: token",
         ),
         (
             {"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"},
@@ -283,6 +300,7 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{ACTOR}entropy_coeff": 0.001},
         of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "gspo"},
         of_mode("none", store=False) | SUM_NORM | {f"{ACTOR}loss_scale_factor": 1024},
+        CORRECTS | {f"{CORRECTION}rollout_rs": "token_k1", f"{CORRECTION}rollout_rs_threshold": "0.5_2.0"},
         BUDGET,
         {TOKENS: 1024},
         FIXED | {TOKENS: 1},

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from itertools import chain
 
 import ray
+import torch
 from omegaconf import DictConfig, OmegaConf
+from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 from verl.utils.tracking import Tracking
 
 from rl.checks.files import check_set
@@ -115,6 +118,25 @@ def bypass_mode(config: DictConfig) -> Iterator[str]:
             f"those of rollout.logprobs_mode=raw_logprobs leave out rollout.temperature={rollout.temperature}: use "
             "processed_logprobs, or bypass_mode=False."
         )
+
+
+def rollout_correction(config: DictConfig) -> Iterator[str]:
+    """verl corrects nothing without the rollout's log-probs, and reads these settings after the first rollouts."""
+    correction = config.algorithm.rollout_correction
+    if not correction:
+        return
+    for name in ("bypass_mode", "rollout_is", "rollout_rs"):
+        if correction[name] and not config.actor_rollout_ref.rollout.calculate_log_probs:
+            yield (
+                f"algorithm.rollout_correction.{name}={correction[name]} needs the rollout's log-probs: set "
+                "actor_rollout_ref.rollout.calculate_log_probs=True."
+            )
+    one = torch.ones(1, 1)
+    token = DataProto.from_single_dict({"old_log_probs": one, "rollout_log_probs": one, "response_mask": one})
+    try:
+        compute_rollout_correction_and_add_to_batch(token, correction)
+    except (TypeError, ValueError) as error:
+        yield f"algorithm.rollout_correction cannot be used: {error}"
 
 
 def of_no_checkpoint(config: DictConfig) -> Iterator[str]:
@@ -276,6 +298,7 @@ RULES = (
     of_older_verl,
     reward_manager,
     bypass_mode,
+    rollout_correction,
     of_no_checkpoint,
     trainer_mode,
     replicas,
