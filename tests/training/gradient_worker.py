@@ -31,6 +31,7 @@ from verl.dph.training import success_cap
 from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.config import rehearses
 from verl.dph.training.mixed_batch import deal, interleave
+from verl.dph.training.rehearsal_loss import over_accepted
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
 # Which responses are correct, for the success cap: four groups of four, one after the other.
@@ -195,7 +196,7 @@ def run(worker, config, rank, ranks):
             found[f"weight.{name}"] = parameter.full_tensor().detach().clone()
     if output is None:
         return found
-    metrics = tu.get(output, "metrics")
+    metrics = over_accepted(tu.get(output, "metrics"))
     wanted = [key for key in metrics if key.startswith("dph/")] + ["actor/pg_loss", "actor/ppo_kl"]
     return found | {f"metric.{key}": torch.tensor([float(v) for v in metrics[key]]) for key in wanted}
 

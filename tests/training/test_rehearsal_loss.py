@@ -19,10 +19,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
+from verl.utils import tensordict_utils as tu
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.metric import Metric
 
 from tests.programs import REPOSITORY
 from verl.dph.training.config import DPHActorConfig
-from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, update_metrics
+from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss, update_metrics
+from verl.dph.training.standalone_worker import batch_of
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3
@@ -535,6 +539,38 @@ def test_the_share_that_the_bound_removes_is_computed_from_the_steps_sums():
         found = update_metrics({UNBOUNDED_WEIGHT: unbounded, REMOVED_WEIGHT: removed, "mfu": [0.1]})
         assert found["dph/clip_weight"] == share
         assert not {UNBOUNDED_WEIGHT, REMOVED_WEIGHT} & found.keys()
+
+
+def test_metrics_are_means_over_the_tokens_that_rollout_correction_accepts(random_model):
+    """verl takes the rejected ones out of response_mask and leaves them in loss_mask, which counts the loss's tokens.
+    A response of each micro-batch is rejected, the whole second mini-batch too."""
+    worker, settings = worker_module(), (REFERENCE, NO_PEF, micro(4), "sft_policy_log_ratio_max=1e-6")
+    config = worker.build_config(random_model, mode("reverse_kl", *settings).split(";"))
+    actor, rows, g = omega_conf_to_dataclass(config.actor_rollout_ref.actor), worker.whole_step()[0], torch.Generator()
+    for number, row in enumerate(rows):
+        if number % 4 == 0 or number >= 8:
+            row["response_mask"] = torch.zeros_like(row["response_mask"])
+    found, kls = {}, []
+    for first in (0, 8):
+        tokens = sum(len(row["responses"]) for row in rows[first : first + 8])
+        outputs = []
+        for start in (first, first + 4):
+            part = [{k: v for k, v in row.items() if not k.startswith("pef_")} for row in rows[start : start + 4]]
+            data = batch_of(part)
+            tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=tokens, global_batch_size=8)
+            log_probs = [torch.rand(len(row["input_ids"]), generator=g) - 2 for row in part]
+            loss_input = {"log_probs": torch.nested.as_nested_tensor(log_probs, layout=torch.jagged)}
+            outputs.append(rehearsal_loss(actor, data, loss_input)[1])
+            for row, values in zip(part, log_probs, strict=True):
+                new = values[len(row["prompts"]) - 1 : -1]
+                kls += (row["old_log_probs"] - new)[row["response_mask"].bool()].tolist()
+        for name in outputs[0]:
+            if isinstance(outputs[0][name], Metric):
+                total = sum(output[name].aggregate() for output in outputs)
+                found.setdefault(name, []).append(float(total))
+    logged = update_metrics(found | {"mfu": [0.1]})
+    assert logged["actor/ppo_kl"] == pytest.approx(sum(kls) / len(kls) / 2, rel=1e-5)  # the second mini-batch has none
+    assert logged["dph/policy_clip_fraction"] == pytest.approx(0.5)  # the first has 1
 
 
 def test_every_epoch_visits_the_same_rows(found):

@@ -29,6 +29,10 @@ POLICY, REHEARSAL = "policy", "rehearsal"
 # divides them.
 UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
 
+# The share of D_exp tokens that rollout correction has not rejected, and the prefix of metrics that are sums over these
+# divided by all: `over_accepted` divides the latter by the former.
+ACCEPTED_SHARE, OF_ACCEPTED = "dph/accepted_share", "of_accepted/"
+
 # dph/kl_ref_policy is k3, linear above this log-ratio, whatever bound the loss has. Otherwise one token that has become
 # e^5 times as likely would decide a step's mean, which the eta controller follows.
 KL_LOG_RATIO_MAX = 1.0
@@ -76,6 +80,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     tu.assign_non_tensor(data, batch_num_tokens=normalizer)
     loss, metrics = _policy_loss(_without_kl(config) if terms.exp else config, model_output, data, dp_group)
     loss, metrics = config.policy_loss_coeff * loss, _token_means(metrics, rows_share, normalizer / exp_tokens)
+    metrics[ACCEPTED_SHARE] = _summed(torch.tensor(rows_share))
 
     log_probs = no_padding_2_padding(model_output["log_probs"], data).float()  # (B, T)
     eta = tu.get_non_tensor_data(data, ETA, default=config.sft_loss_coeff)
@@ -85,7 +90,7 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         of_exp = dp_size / exp_tokens
         weight = _exp_weight(config, exp_tokens, pef_tokens) if terms.pef else 1.0
         rehearsal = rehearsal + eta * weight * divergence_sum * (dp_size / all_tokens if joint else of_exp)
-        metrics |= {name: _summed(value * of_exp) for name, value in found.items()}
+        metrics |= {OF_ACCEPTED + name: _summed(value * of_exp) for name, value in found.items()}
     if terms.pef:
         log_ratio = _log_ratio(log_probs, data)
         if config.sft_loss_estimator == "topk":
@@ -201,21 +206,41 @@ def _summed(value: torch.Tensor) -> Metric:
 
 
 def _token_means(metrics: dict, share: float, scale: float) -> dict:
-    """Turn ppo_loss's means into means over D_exp tokens.
+    """Turn ppo_loss's means into sums over D_exp tokens, divided by the number of all of them.
 
-    verl averages some over micro-batches, and a micro-batch of D_pef rows alone would count as 0. It sums the others
-    over micro-batches, after it has divided them by the tokens that normalize the loss.
+    verl averages some over micro-batches, and a micro-batch of D_pef rows alone would count as 0. It sums the others,
+    its losses, over micro-batches, after it has divided them by the tokens that normalize the loss.
 
     Args:
         share: D_exp tokens of this micro-batch over those of the global mini-batch, times dp_size.
         scale: the tokens that normalize the loss over the D_exp tokens of the global mini-batch.
     """
     factors = {AggregationType.MEAN: share, AggregationType.SUM: scale}
+    found = {}
+    for key, m in metrics.items():
+        if isinstance(m, Metric) and m.aggregation in factors:
+            name = OF_ACCEPTED + key if m.aggregation == AggregationType.MEAN else key
+            found[name] = _summed(torch.tensor(m.aggregate() * factors[m.aggregation]))
+        else:
+            found[key] = m
+    return found
+
+
+def over_accepted(output: dict) -> dict:
+    """The workers' metrics, those of D_exp tokens as means over the accepted tokens of each mini-batch.
+
+    Args:
+        output: a list per key, of a value per mini-batch, with ACCEPTED_SHARE if a key begins with OF_ACCEPTED.
+    """
+    share = output.get(ACCEPTED_SHARE)
     return {
-        key: _summed(torch.tensor(m.aggregate() * factors[m.aggregation]))
-        if isinstance(m, Metric) and m.aggregation in factors
-        else m
-        for key, m in metrics.items()
+        name.removeprefix(OF_ACCEPTED): [
+            value / part if part else 0.0 for value, part in zip(values, share, strict=True)
+        ]
+        if name.startswith(OF_ACCEPTED)
+        else values
+        for name, values in output.items()
+        if name != ACCEPTED_SHARE
     }
 
 
@@ -228,7 +253,7 @@ def update_metrics(output: dict) -> dict:
     Returns:
         A number per key; ours without verl's prefix.
     """
-    output = rename_dict(output, "actor/")
+    output = rename_dict(over_accepted(output), "actor/")
     output["perf/mfu/actor"] = output.pop("actor/mfu")
     output = {name.removeprefix("actor/") if name.startswith("actor/dph/") else name: v for name, v in output.items()}
     metrics = reduce_metrics(output)
