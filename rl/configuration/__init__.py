@@ -14,7 +14,12 @@ ACTOR = "actor_rollout_ref.actor"
 CONFIG_DIR = Path(__file__).resolve().parents[2] / "verl" / "dph" / "config"
 
 
+# Tokens of the rows with which verl fills a step up (SYNTHETIC_PADDING_SEQ_LEN of trainer/ppo/padding_utils.py).
+PADDING_ROW = 128
+
+
 def micro_batch_tokens(longest_row: int, dense_mask: bool) -> int:
     """Tokens of a micro-batch if actor.ppo_max_token_len_per_gpu is null: verl's default, or the longest row's if that
-    is more; with a dense mask, whose time per token grows with the micro-batch, the longest row's."""
-    return longest_row if dense_mask else max(16384, longest_row)
+    is more; with a dense mask, whose time per token grows with the micro-batch, the longest row's or verl's padding's.
+    """
+    return max(PADDING_ROW if dense_mask else 16384, longest_row)

@@ -38,6 +38,8 @@ BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
 
+PLAIN = of_mode("none", store=False)
+SHORT = {"data.max_prompt_length": 64, "data.max_response_length": 32}
 CORRECTION = "algorithm.rollout_correction."
 CORRECTS = {f"{CORRECTION}rollout_is": "token"}
 SUM_NORM = {f"{ACTOR}loss_agg_mode": "seq-mean-token-sum-norm"}
@@ -275,8 +277,27 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (
             FIXED | {f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
-            "ppo_micro_batch_size_per_gpu=3 does not divide the 20 rows of a mini-batch per rank",
+            "ppo_micro_batch_size_per_gpu=3 does not divide the 20 rows of a mini-batch per rank (D_exp and D",
         ),
+        (
+            FIXED | of_mode("none", store=False) | {f"{ACTOR}ppo_micro_batch_size_per_gpu": 3},
+            "ppo_micro_batch_size_per_gpu=3 does not divide the 16 rows of a mini-batch per rank: use a divisor",
+        ),
+        (
+            FIXED | {f"{LOG_PROB}micro_batch_size_per_gpu": 3},
+            "rollout.log_prob_micro_batch_size_per_gpu=3 does not divide the 32 rows of a step per rank: use a divisor",
+        ),
+        (
+            FIXED | of_mode("js", reference=True) | {f"{REFERENCE}micro_batch_size_per_gpu": 5},
+            "ref.log_prob_micro_batch_size_per_gpu=5 does not divide the 32 rows of a step per rank",
+        ),
+        (
+            SHORT | {TOKENS: 127},
+            "ppo_max_token_len_per_gpu=127 is less than the longest row, verl's padding of 128 tokens, which",
+        ),
+        (PLAIN | {"algorithm.adv_estimator": "remax"}, "='remax' is of verl's older trainer: use one of "),
+        (PLAIN | {"algorithm.adv_estimator": "gdpo"}, "='gdpo' is of verl's older trainer: use one of "),
+        (PLAIN | {"algorithm.adv_estimator": "mine"}, "='mine' is unknown: use one of gae, "),
     ],
 )
 def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
@@ -304,6 +325,10 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         BUDGET,
         {TOKENS: 1024},
         FIXED | {TOKENS: 1},
+        FIXED | {f"{CORRECTION}bypass_mode": True, f"{LOG_PROB}micro_batch_size_per_gpu": 3},
+        # verl pads a step to whole mini-batches: 12 prompts of 4 rollouts, 48 rows
+        FIXED | PLAIN | {f"{ACTOR}ppo_mini_batch_size": 6, f"{LOG_PROB}micro_batch_size_per_gpu": 3},
+        SHORT | {TOKENS: 128},
         ULYSSES | {TOKENS: 512},
         {f"{REFERENCE}max_token_len_per_gpu": 1023},  # there is no reference
         {f"{ACTOR}optim.clip_grad": 0.5},
@@ -326,6 +351,8 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
     assert "ref.strategy=fsdp does not run with trainer.device=cpu" in run.rejection(reference)
     critic = {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
     run.prepare(critic)
+    short = critic | {"critic.ppo_infer_max_token_len_per_gpu": 1023}
+    assert "critic.ppo_infer_max_token_len_per_gpu=1023 is less than the longest row, data.max" in run.rejection(short)
     assert "critic.strategy=fsdp does not run with" in run.rejection(critic | {"critic.strategy": "fsdp"})
     capped = critic | {"algorithm.success_cap": 0.6}
     assert "success_cap=0.6 sets the advantages of whole groups to 0" in run.rejection(capped)

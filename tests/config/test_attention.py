@@ -122,6 +122,9 @@ def test_a_row_is_never_longer_than_a_micro_batch(installed, on_gpus):
     limits = [actor.ppo_max_token_len_per_gpu, rollout.log_prob_max_token_len_per_gpu]
     limits += [ref.log_prob_max_token_len_per_gpu, config.critic.ppo_infer_max_token_len_per_gpu]
     assert limits == [30_100] * 4
+    short = on_gpus(**{ATTENTION: "sdpa", "data.max_prompt_length": 20, "data.max_response_length": 10})
+    attention.complete(short)
+    assert short.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 128  # verl's padding
 
 
 def test_what_is_configured_stays(installed, on_gpus, caplog):

@@ -17,6 +17,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.models.transformers.monkey_patch import apply_monkey_patch
 from verl.single_controller.ray.base import ResourcePoolManager
 from verl.trainer import main_ppo
+from verl.trainer.ppo.padding_utils import SYNTHETIC_PADDING_SEQ_LEN
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
@@ -28,6 +29,7 @@ from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplica
 
 from rl.common import ray_cpus
+from rl.configuration import PADDING_ROW
 from verl.dph.training.rollout_ledger import NOTHING_CAME
 from verl.dph.training.trainer import TRAINERS
 
@@ -81,6 +83,7 @@ UPSTREAM = {
     "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.divergence.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
+    "verl.dph.checks.model._step": (PPOTrainer._get_required_batch_multiple, "264be80d505c6579"),
     "verl.dph.checks.model._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 
@@ -95,6 +98,10 @@ def test_upstream_is_what_ours_was_written_against(ours):
 
 def test_verl_says_in_these_words_that_every_rollout_failed():
     assert NOTHING_CAME in inspect.getsource(inspect.unwrap(ReplayBuffer.sample))
+
+
+def test_verls_padding_has_as_many_tokens_as_a_micro_batch_must_hold():
+    assert PADDING_ROW == SYNTHETIC_PADDING_SEQ_LEN
 
 
 def test_verls_trainers_are_found_where_ours_are_put():

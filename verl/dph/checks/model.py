@@ -16,20 +16,22 @@ from rl.checks.files import check_model
 from rl.checks.finding import Finding, ok, warn
 from rl.common.errors import UserError
 from rl.common.fingerprint import has_weights
+from rl.configuration import PADDING_ROW
 from verl.dph.config import attention
 from verl.dph.hf_rollout.generation import why_not
 from verl.dph.sampling.job import tokenizer_of
 from verl.dph.sampling.rollout_engine import ranks_of
-from verl.dph.training.config import has_critic, has_divergence
+from verl.dph.training.config import has_critic, has_divergence, mini_batch_rows, rehearses
 
-# Of a role's micro-batches: the section of the settings, their prefix, and what chooses between tokens and rows. The
-# rollout's are of the actor's pass for old log-probs.
+# Of a role's micro-batches: the section of the settings, their prefix, and what chooses between tokens and rows (None:
+# tokens, always). The rollout's are of the actor's pass for old log-probs.
 _MICRO_BATCHES = {
     "actor_rollout_ref.actor": (
-        ("actor", "ppo", "use_dynamic_bsz"),
-        ("rollout", "log_prob", "log_prob_use_dynamic_bsz"),
+        ("actor_rollout_ref.actor", "ppo", "use_dynamic_bsz"),
+        ("actor_rollout_ref.rollout", "log_prob", "log_prob_use_dynamic_bsz"),
     ),
-    "actor_rollout_ref.ref": (("ref", "log_prob", "log_prob_use_dynamic_bsz"),),
+    "actor_rollout_ref.ref": (("actor_rollout_ref.ref", "log_prob", "log_prob_use_dynamic_bsz"),),
+    "critic": (("critic", "ppo_infer", None),),
 }
 
 
@@ -100,7 +102,7 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
 def micro_batches(config: DictConfig) -> Iterator[str]:
     """With use_dynamic_bsz=True a micro-batch must hold the longest row, else its number of rows must be set.
 
-    verl asserts both in its workers. A critic's micro-batches have the actor's limit, unless a setting changes it.
+    verl asserts both in its workers.
     """
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     if actor.use_dynamic_bsz != rollout.log_prob_use_dynamic_bsz:
@@ -109,21 +111,53 @@ def micro_batches(config: DictConfig) -> Iterator[str]:
             f"actor.use_dynamic_bsz={actor.use_dynamic_bsz}, and the actor takes one for both: leave it out."
         )
     longest, words = _longest_row(config.data)
+    if longest < PADDING_ROW:
+        longest, words = PADDING_ROW, f"verl's padding of {PADDING_ROW} tokens"
     for role in roles(config):
-        for section, prefix, switch in _MICRO_BATCHES.get(role.name, ()):
-            name, settings = f"actor_rollout_ref.{section}", config.actor_rollout_ref[section]
-            rows, limit = settings[f"{prefix}_micro_batch_size_per_gpu"], settings[f"{prefix}_max_token_len_per_gpu"]
-            if not settings[switch] and rows is None:
+        for name, prefix, switch in _MICRO_BATCHES[role.name]:
+            settings = OmegaConf.select(config, name)
+            by_tokens, limit = not switch or settings[switch], settings[f"{prefix}_max_token_len_per_gpu"]
+            if not by_tokens and settings[f"{prefix}_micro_batch_size_per_gpu"] is None:
                 yield (
                     f"{name}.{prefix}_micro_batch_size_per_gpu is not set, and {name}.{switch}=False needs it: name "
                     f"the rows of a micro-batch, or set {switch}=True."
                 )
-            if settings[switch] and limit is not None and limit * role.ulysses < longest:
+            if by_tokens and limit is not None and limit * role.ulysses < longest:
                 ranks = "" if role.ulysses == 1 else f" x {role.ulysses} ranks (Ulysses)"
                 yield (
                     f"{name}.{prefix}_max_token_len_per_gpu={limit}{ranks} is less than the longest row, {words}, "
                     "which a micro-batch must hold: raise it (MAX_TOKENS_PER_GPU in the scripts), or lower a length."
                 )
+
+
+def rows_of_micro_batches(config: DictConfig) -> Iterator[str]:
+    """Without use_dynamic_bsz verl cuts a rank's rows, of an update or of a step's log-probs, into equal parts."""
+    if config.actor_rollout_ref.actor.generate_sft:
+        return
+    correction = config.algorithm.rollout_correction
+    for role in roles(config):
+        ranks = ranks_of(config) // role.ulysses
+        for name, prefix, switch in _MICRO_BATCHES[role.name]:
+            settings = OmegaConf.select(config, name)
+            takes_rollouts = name.endswith("rollout") and correction and correction.bypass_mode
+            if not switch or settings[switch] or takes_rollouts:
+                continue
+            rows, of = (sum(mini_batch_rows(config)), "a mini-batch") if prefix == "ppo" else (_step(config), "a step")
+            micro, both = settings[f"{prefix}_micro_batch_size_per_gpu"], prefix == "ppo" and rehearses(config)
+            if rows // ranks % micro:
+                yield (
+                    f"{name}.{prefix}_micro_batch_size_per_gpu={micro} does not divide the {rows // ranks} rows of "
+                    f"{of} per rank{' (D_exp and D_pef together)' if both else ''}: use a divisor, or {switch}=True."
+                )
+
+
+def _step(config: DictConfig) -> int:
+    """D_exp rows whose log-probs are computed together, over all ranks, with verl's padding to whole mini-batches."""
+    n, mini = config.actor_rollout_ref.rollout.n, config.actor_rollout_ref.actor.ppo_mini_batch_size
+    one_update = config.trainer.v1.trainer_mode == "separate_async"
+    critics = config.critic.ppo_mini_batch_size if has_critic(config) else 1
+    multiple = math.lcm(data_parallel_ranks(config), mini * n, critics * n)
+    return math.ceil((mini if one_update else config.data.train_batch_size) * n / multiple) * multiple
 
 
 def _longest_row(data: DictConfig) -> tuple[int, str]:

@@ -396,21 +396,14 @@ def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
 
 
 def rehearsal_shares(config: DictConfig) -> Iterator[str]:
-    """D_pef rows must divide evenly over mini-batches and ranks, and into micro-batches of a fixed size."""
+    """D_pef rows must divide evenly over mini-batches and ranks."""
     if not rehearses(config):
         return
-    actor, rows = config.actor_rollout_ref.actor, config.data.sft_batch_size
+    rows = config.data.sft_batch_size
     ranks = data_parallel_ranks(config)
     parts = mini_batches(config) * ranks
     if rows % parts:
         yield (
             f"data.sft_batch_size={rows} does not divide over {mini_batches(config)} mini-batches x {ranks} "
             f"data-parallel ranks: use a positive multiple of {parts}."
-        )
-    micro = actor.ppo_micro_batch_size_per_gpu
-    rows_per_rank = sum(mini_batch_rows(config)) // ranks
-    if not actor.use_dynamic_bsz and micro and rows_per_rank % micro:
-        yield (
-            f"actor.ppo_micro_batch_size_per_gpu={micro} does not divide the {rows_per_rank} rows of a mini-batch per "
-            "rank (D_exp and D_pef together): use a divisor, or actor.use_dynamic_bsz=True."
         )

@@ -23,6 +23,9 @@ from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, 
 from verl.dph.training.config import has_keep_probe, rehearses
 
 OWN_RANKS = "rollout.nnodes x rollout.n_gpus_per_node"  # of rollouts on devices of their own
+# Estimators whose inputs verl's trainer of version 1 does not compute: greedy responses, separate rewards, sums of
+# squared probabilities.
+OF_OLDER_TRAINER = ("remax", "gdpo", "optimal_token_baseline", "tir_optimal_token_baseline")
 LOGGERS = (*Tracking.supported_backend, "tracking")
 
 
@@ -49,7 +52,7 @@ def check(config: DictConfig) -> None:
 def registered(config: DictConfig) -> Iterator[str]:
     """Settings whose values are names in verl's registries, which rl/configuration cannot list without verl."""
     choices = {
-        "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
+        "algorithm.adv_estimator": [name for name in ADV_ESTIMATOR_REGISTRY if name not in OF_OLDER_TRAINER],
         "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
         "trainer.logger": LOGGERS,
     }
@@ -57,7 +60,8 @@ def registered(config: DictConfig) -> Iterator[str]:
         value = OmegaConf.select(config, key)
         chosen = [value] if isinstance(value, str) else value
         if unknown := [name for name in chosen if name not in names]:
-            yield f"{key}={unknown[0]!r} is unknown: use one of {', '.join(names)}."
+            why = "is of verl's older trainer" if unknown[0] in OF_OLDER_TRAINER else "is unknown"
+            yield f"{key}={unknown[0]!r} {why}: use one of {', '.join(names)}."
 
 
 def of_older_verl(config: DictConfig) -> Iterator[str]:
@@ -324,4 +328,5 @@ RULES = (
     objective.whole_mini_batches,
     objective.ranks_of_d_exp,
     objective.rehearsal_shares,
+    model.rows_of_micro_batches,
 )
