@@ -232,7 +232,7 @@ def over_accepted(output: dict) -> dict:
     Args:
         output: a list per key, of a value per mini-batch, with ACCEPTED_SHARE if a key begins with OF_ACCEPTED.
     """
-    share = output.get(ACCEPTED_SHARE)
+    share = output.get(ACCEPTED_SHARE, [])
     return {
         name.removeprefix(OF_ACCEPTED): [
             value / part if part else 0.0 for value, part in zip(values, share, strict=True)
