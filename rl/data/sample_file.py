@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin
 
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
+from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
 from rl.data.json_text import check_metadata, line_of, loads, record_of
@@ -121,6 +122,20 @@ def journal_path(samples: Path) -> Path:
     return samples.with_suffix(".drawn")
 
 
+def check_name(samples: Path) -> None:
+    """Reject a name under which samples cannot be written.
+
+    Raises:
+        UserError: it ends in another way than .jsonl, its folder is a file, or another kind of file has its metadata.
+    """
+    if samples.suffix != ".jsonl":  # files of other names would share the metadata
+        raise UserError(f"{samples} does not end in .jsonl, as files of samples do: give another name.")
+    exists = existing_part(samples.parent)
+    if not exists.is_dir():
+        raise UserError(f"{samples} cannot be written, because {exists} is a file: name another file.")
+    check_metadata(metadata_path(samples), FORMAT)
+
+
 def read_metadata(samples: Path) -> SampleMetadata:
     """The metadata beside a samples file.
 
@@ -188,11 +203,12 @@ class SampleWriter:
     """
 
     def __init__(self, samples: Path, metadata: SampleMetadata):
-        if samples.suffix != ".jsonl":  # files of other names would share the metadata
-            raise UserError(f"{samples} does not end in .jsonl, as files of samples do: give another name.")
-        check_metadata(metadata_path(samples), FORMAT)
+        check_name(samples)
         self._path, self._wanted = samples, metadata.rows * metadata.n
-        samples.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            samples.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{samples.parent} cannot be made ({error.strerror}): name another file.") from error
         self._file = AppendLog(samples)
         self._journal: AppendLog | None = None  # opened at the first response
         self.waiting: dict[tuple[int, int], PendingResponse] = {}

@@ -158,6 +158,11 @@ def test_files_of_other_names_would_share_their_metadata(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"x+ cannot be made \(File name too long\): name another file"):
+        SampleWriter(tmp_path / ("x" * 300) / "0.jsonl", METADATA)
+
+
 def test_metadata_that_are_missing_or_foreign(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))

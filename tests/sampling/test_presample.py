@@ -314,6 +314,16 @@ def test_wrong_input_is_named_before_anything_is_started(overrides, changes, nam
         asyncio.run(run())
 
 
+def test_an_output_that_cannot_be_written_is_rejected_before_the_model_is_read(overrides, train_parquet, monkeypatch):
+    monkeypatch.setattr(presample, "prepare", lambda *arguments, **keywords: pytest.fail("the model was read"))
+    for output, sentence in (
+        ("x/F.json", "x/F.json does not end in .jsonl"),
+        (train_parquet / "F.jsonl", f"F.jsonl cannot be written, because {train_parquet} is a file: name another file"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            presample.main(composed(overrides | {"presample.output": output}))
+
+
 @pytest.mark.parametrize(
     "platform, changes, named",
     [

@@ -16,6 +16,7 @@ from rl.common.console_log import console_log
 from rl.common.signals import Stopped, run_stoppable
 from rl.configuration.methods import following
 from rl.configuration.names import PRESAMPLE
+from rl.data.sample_file import check_name
 from rl.data.sample_summary import summarize
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
@@ -65,6 +66,7 @@ def check_settings(config: DictConfig) -> SamplingSettings:
     """
     # `prepare` reads the tokenizer and the prompts, and a finished job needs no scorer.
     check(config, PRESAMPLE, without=("tokenizer", "data", "scorer"))
+    check_name(Path(config.presample.output).expanduser())
     seed, settings = config.actor_rollout_ref.rollout.seed, config.presample
     return SamplingSettings.of(config, n=settings.n, seed=seed, log_probs=settings.log_probs)
 
