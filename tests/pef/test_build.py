@@ -140,6 +140,19 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
     assert pq.read_table(tmp_path / "correct.parquet")["id"].to_pylist() == ids
 
 
+def test_a_run_that_died_before_prompts_moved_has_its_log_probs(trainer, monkeypatch):
+    def dies(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "move_rows", dies)
+        with pytest.raises(KeyboardInterrupt):
+            build.write_store(trainer())
+    resumed = trainer()
+    build.write_store(resumed)
+    assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE]  # of the rows that are computed again
+
+
 def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):
     """Even if it holds exactly the prompts of this run, and so looks like this run's finished store."""
     build.write_store(trainer())

@@ -75,21 +75,21 @@ def write_store(trainer) -> None:
     if found:
         logger.info("%d of %d rows had their log-probs in %s", found, len(store), parts)
     _write_checked(store, path, compute, trainer.config)
-    shutil.rmtree(parts)
     if source:
         logger.info("%s holds %d responses to %s prompts (%s)", path, len(store), store.meta["kept"], store.size(path))
-        return
-    # train_correct loses its rows last: a run that dies before loses no prompt, and the next run repeats this step.
-    failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
-    logger.info(
-        "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
-        path,
-        len(store),
-        store.meta["prompts"],
-        store.size(path),
-        failed,
-        f"moved to {data.sft_wrong_files}" if _wrong(data) else "were left out",
-    )
+    else:
+        # train_correct loses its rows last: a run that dies before loses no prompt, and the next run repeats this step.
+        failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
+        logger.info(
+            "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
+            path,
+            len(store),
+            store.meta["prompts"],
+            store.size(path),
+            failed,
+            f"moved to {data.sft_wrong_files}" if _wrong(data) else "were left out",
+        )
+    shutil.rmtree(parts)
 
 
 def _wrong(data: DictConfig) -> Path | None:
