@@ -40,6 +40,11 @@ def uses_samples(data: DictConfig) -> bool:
     return not data.sft_responses and (data.sft_coverage == "solved" or data.sft_responses_per_prompt != 1)
 
 
+def moves_failures(data: DictConfig) -> bool:
+    """Whether a run that writes a store moves prompts from data.sft_files to data.sft_wrong_files."""
+    return not (data.sft_responses or uses_samples(data)) and data.sft_refinement_failures == "move"
+
+
 def prompt_settings(data: DictConfig) -> list[str]:
     """Which settings name the prompts that a store is written for."""
     all_prompts = data.sft_responses or data.sft_coverage == "solved"
@@ -61,7 +66,7 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
             needed.append("sft_responses")
         elif uses_samples(config.data):
             needed.append("sft_samples")
-        elif config.data.sft_refinement_failures == "move":
+        elif moves_failures(config.data):
             needed.append("sft_wrong_files")
     elif program == MAIN:
         rehearsal = ["data.sft_files", "data.sft_pt"] if config.actor_rollout_ref.actor.sft_loss_mode != "none" else []

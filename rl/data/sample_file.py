@@ -136,6 +136,24 @@ def check_name(samples: Path) -> None:
     check_metadata(metadata_path(samples), FORMAT)
 
 
+def holds_samples_of(samples: Path, metadata: SampleMetadata) -> bool:
+    """Whether samples or responses of the run are kept in or beside the file.
+
+    Raises:
+        UserError: those of another run are.
+    """
+    scored, drawn = (path.exists() and path.stat().st_size > 0 for path in (samples, journal_path(samples)))
+    if not scored and not (drawn and metadata_path(samples).exists()):
+        return False
+    difference = read_metadata(samples).difference(metadata)
+    if difference:
+        raise UserError(
+            f"{samples} holds samples of another run ({difference}): name another file, or delete it and its "
+            ".meta.json and .drawn to sample again."
+        )
+    return True
+
+
 def read_metadata(samples: Path) -> SampleMetadata:
     """The metadata beside a samples file.
 
@@ -287,18 +305,9 @@ class SampleWriter:
 
     def _claim(self, metadata: SampleMetadata) -> None:
         """Write the metadata of a new file, or check the metadata of an old one."""
-        journal = journal_path(self._path)
-        drawn = journal.exists() and journal.stat().st_size > 0 and metadata_path(self._path).exists()
-        if self._file.size == 0 and not drawn:
-            journal.unlink(missing_ok=True)  # its samples file was deleted
+        if not holds_samples_of(self._path, metadata):
+            journal_path(self._path).unlink(missing_ok=True)  # its samples file was deleted
             self._write_metadata(metadata)
-            return
-        difference = read_metadata(self._path).difference(metadata)
-        if difference:
-            raise UserError(
-                f"{self._path} holds samples of another run ({difference}): name another file, or delete it and its "
-                ".meta.json and .drawn to sample again."
-            )
 
     def _write_metadata(self, metadata: SampleMetadata) -> None:
         content = {"format": FORMAT} | dataclasses.asdict(metadata)

@@ -4,6 +4,7 @@ The programs are the real ones except the engines, which record their calls; tes
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import shutil
@@ -27,7 +28,7 @@ from tests.sampling.conftest import ANSWERS, shop_row
 from tests.tiny_run import prepare
 from verl.dph.pef import build
 from verl.dph.pef.store import Store
-from verl.dph.sampling.job import draw_samples
+from verl.dph.sampling import job
 from verl.dph.sampling.sampler import SamplingSettings
 
 SAMPLES, SLEEPS, REFERENCE = "samples", "sleeps", "reference"
@@ -153,6 +154,37 @@ def test_a_run_that_died_before_prompts_moved_has_its_log_probs(trainer, monkeyp
     assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE]  # of the rows that are computed again
 
 
+def test_what_the_refinement_cannot_sample_or_move_is_named_before_an_engine_starts(trainer, tmp_path):
+    with pytest.raises(UserError, match="30 of 30 prompts are longer than data.max_prompt_length=2 tokens"):
+        prepare(trainer(max_prompt_length=2).config)
+    write_parquet(tmp_path / "other.parquet", shop_row(31, level="hard"))
+    other = {"sft_wrong_files": tmp_path / "other.parquet"}
+    with pytest.raises(UserError, match="cannot move to data.sft_wrong_files=.*other.parquet, whose columns differ"):
+        prepare(trainer(**other).config)
+    prepare(trainer(**other, sft_refinement_failures="drop").config)
+
+
+def test_a_store_is_written_anew_when_its_samples_are_deleted_too(trainer, tmp_path):
+    """The samples are of the prompts before any moved."""
+    build.write_store(trainer())
+    (tmp_path / "pef.pt").unlink()
+    with pytest.raises(UserError, match="pef.samples.jsonl holds samples of another run .*data_files.*delete it"):
+        prepare(trainer().config)
+    (tmp_path / "pef.samples.jsonl").unlink()
+    prepare(trainer().config)
+    anew = trainer()
+    build.write_store(anew)
+    assert SAMPLES in anew.events
+
+
+def test_a_tilde_in_the_name_of_the_file_that_prompts_move_to(trainer, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    writing = trainer()
+    writing.config.data.sft_wrong_files = "~/wrong.parquet"
+    build.write_store(writing)
+    assert pq.read_table(tmp_path / "wrong.parquet").num_rows > 1
+
+
 def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):
     """Even if it holds exactly the prompts of this run, and so looks like this run's finished store."""
     build.write_store(trainer())
@@ -195,7 +227,8 @@ def presampled(trainer, tmp_path):
     rollout = config.actor_rollout_ref.rollout
     settings = SamplingSettings(DRAWN, rollout.temperature, rollout.top_p, rollout.top_k, 3, seed=5)
     files, path = [tmp_path / "correct.parquet", tmp_path / "wrong.parquet"], tmp_path / "0.jsonl"
-    asyncio.run(draw_samples(config, trainer().get_llm_client(), files=files, settings=settings, output=path))
+    all_prompts = job.prepare(config, files=files, settings=settings, output=path)
+    asyncio.run(job.draw(all_prompts, lambda: contextlib.nullcontext(trainer().get_llm_client())))
     return path
 
 

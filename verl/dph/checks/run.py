@@ -29,7 +29,7 @@ from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
 from rl.data.rows import Row, read_rows
 from rl.data.training_run import VERDICT, step_of
 from verl.dph.checks import data, model, rules, scorer, store
-from verl.dph.pef.row_sources import check_given_rows
+from verl.dph.pef.row_sources import check_rows_to_write
 from verl.dph.reward.settings import scorer_settings
 from verl.dph.sampling.rollout_engine import check_rollout
 from verl.dph.training import resume
@@ -207,7 +207,7 @@ def prompts(subject: Subject) -> Finding:
 
 def lengths(subject: Subject) -> Finding:
     """No prompt is longer than data.max_prompt_length, or those that are may be left out."""
-    if subject.finished is not None or subject.writes_store:  # refinement counts the tokens of its prompts itself
+    if subject.finished is not None or subject.writes_store:  # the check of the store counts its prompts' tokens
         return skipped("nothing is trained")
     return ok(f"{data.check_lengths(subject.config):,} prompts are short enough to be trained on")
 
@@ -218,7 +218,7 @@ def pef_store(subject: Subject) -> Finding:
     if subject.finished is not None:
         return skipped("the run is finished")
     if subject.writes_store:
-        check_given_rows(config)
+        check_rows_to_write(config)
         return ok(f"{config.data.sft_pt} can be written")
     store.check_feed(config, subject.resumed)
     return ok(f"{config.data.sft_pt} fits the run") if rehearses(config) else skipped("this run reads none")

@@ -15,7 +15,7 @@ from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.row_sources import check_texts
-from verl.dph.pef.store import Store
+from verl.dph.pef.store import DELETE, Store
 from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.config import has_divergence, rehearses
 from verl.dph.training.pef_feed import PefFeed
@@ -77,7 +77,7 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
     if left := ids - {row.id for row in store.rows}:
         logger.warning(
             "%s of data.sft_files %s no row in %s and %s not rehearsed: if the split was made again after the store, "
-            "write the store again (delete it first).",
+            f"write the store again ({DELETE} first).",
             number_of(len(left), "prompt"),
             "has" if len(left) == 1 else "have",
             path,
@@ -89,8 +89,8 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
     if others := [row.id for row in store.rows if row.id not in ids]:
         raise UserError(
             f"D_pef store {path} has {number_of(len(others), 'row')} (the first has id {others[0]}) whose prompts are "
-            f"not in {' or '.join(map(str, files))}: write the store again for this split (delete it first), or name "
-            "the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
+            f"not in {' or '.join(map(str, files))}: write the store again for this split ({DELETE} first), or "
+            "name the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
         )
 
 

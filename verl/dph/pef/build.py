@@ -11,13 +11,12 @@ nothing is sampled, and no prompt moves.
 """
 
 import asyncio
+import contextlib
 import logging
 import shutil
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from omegaconf import DictConfig
 
@@ -25,18 +24,16 @@ from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.sample_file import read_metadata, read_samples
+from verl.dph.pef import refinement
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.ref_logprobs import fill_in_parts, reference_of
+from verl.dph.pef.refinement import file_of_failures, move_rows
 from verl.dph.pef.row_sources import check_source, given_rows, source_of
-from verl.dph.pef.store import Row, Store
+from verl.dph.pef.store import DELETE, Row, Store
 from verl.dph.pef.verify import Tolerance, check_reference
-from verl.dph.sampling.job import draw_samples
-from verl.dph.sampling.sampler import SamplingSettings
+from verl.dph.sampling.job import draw
 
 logger = logging.getLogger(__name__)
-
-# Added to data.sft_seed, so that the refinement does not repeat a sample of the pre-sampling.
-REFINEMENT_SEED = 1_000_003
 
 
 def write_store(trainer) -> None:
@@ -58,12 +55,11 @@ def write_store(trainer) -> None:
     origin, source = origin_of(trainer.config), source_of(data)
     store = finished_store(path, correct, source)
     if store is None:
-        samples = path.with_suffix(".samples.jsonl")
-        store = given_rows(trainer.config) if source else _sampled(trainer, correct, samples)
+        store = given_rows(trainer.config) if source else _sampled(trainer)
         store.meta |= origin | source
     elif data.sft_top_k in (0, store.top_k):
         shutil.rmtree(parts, ignore_errors=True)
-        logger.info("%s is complete: nothing to do (delete it to write it anew)", path)
+        logger.info("%s is complete: nothing to do (%s to write it anew)", path, DELETE)
         return
     # The rollout servers free their weights and caches, as verl's trainers have them do between sampling and training
     # (PPOTrainerSync.on_sample_end). Nothing is generated from here on.
@@ -79,7 +75,8 @@ def write_store(trainer) -> None:
         logger.info("%s holds %d responses to %s prompts (%s)", path, len(store), store.meta["kept"], store.size(path))
     else:
         # train_correct loses its rows last: a run that dies before loses no prompt, and the next run repeats this step.
-        failed = move_rows(correct, _wrong(data), stay={row.id for row in store.rows})
+        wrong = file_of_failures(data)
+        failed = move_rows(correct, wrong, stay={row.id for row in store.rows})
         logger.info(
             "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
             path,
@@ -87,14 +84,9 @@ def write_store(trainer) -> None:
             store.meta["prompts"],
             store.size(path),
             failed,
-            f"moved to {data.sft_wrong_files}" if _wrong(data) else "were left out",
+            f"moved to {wrong}" if wrong else "were left out",
         )
     shutil.rmtree(parts)
-
-
-def _wrong(data: DictConfig) -> Path | None:
-    """Where prompts with a failed refinement sample go; None: nowhere."""
-    return Path(data.sft_wrong_files) if data.sft_refinement_failures == "move" else None
 
 
 def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
@@ -107,30 +99,27 @@ def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> Non
     logger.info("reference log-probs computed again differ by %.2g nats in the worst row (%s)", worst, tolerance)
 
 
-def _sampled(trainer, correct: Path, samples: Path) -> Store:
-    """Sample every prompt of `correct` once more; the correct samples as rows without reference log-probs."""
-    config = trainer.config
-    settings = SamplingSettings.of(config, n=1, seed=config.data.sft_seed + REFINEMENT_SEED)
-    prompts = asyncio.run(
-        draw_samples(config, trainer.get_llm_client(), files=[correct], settings=settings, output=samples)
-    )
+def _sampled(trainer) -> Store:
+    """Sample every near-perfect prompt once more; the correct samples as rows without reference log-probs."""
+    job = refinement.job_of(trainer.config)
+    asyncio.run(draw(job, lambda: contextlib.nullcontext(trainer.get_llm_client())))
     # Only token ids are kept in memory: there may be 100,000 prompts.
     correct_responses = {
         record.id: torch.tensor(record.response_ids, dtype=torch.int32)
-        for record in read_samples(samples)
+        for record in read_samples(job.output)
         if record.acc == 1 and not record.truncated
     }
     rows = [
         Row(prompt.id, torch.tensor(prompt.token_ids, dtype=torch.int32), correct_responses[prompt.id], None)
-        for prompt in prompts
+        for prompt in job.prompts
         if prompt.id in correct_responses
     ]
     if not rows:
         raise UserError(
-            f"None of the {len(prompts)} prompts of {correct} was solved again: lower the threshold of the split, or "
-            "check the scorer."
+            f"None of the {len(job.prompts)} prompts of {trainer.config.data.sft_files} was solved again: lower the "
+            "threshold of the split, or check the scorer."
         )
-    return Store({"prompts": len(prompts), "kept": len(rows), "scorer": read_metadata(samples).scorer}, rows)
+    return Store({"prompts": len(job.prompts), "kept": len(rows), "scorer": read_metadata(job.output).scorer}, rows)
 
 
 def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
@@ -145,30 +134,4 @@ def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
     check_source(store, path, source)
     if source:
         return store
-    ids = pq.read_table(correct, columns=["id"])["id"].to_pylist()
-    return store if sorted(row.id for row in store.rows) == sorted(ids) else None
-
-
-def move_rows(correct: Path, wrong: Path | None, *, stay: set[int | str]) -> int:
-    """Keep the rows of `stay` in `correct`, and append the others to `wrong` if it lacks them; each file atomically.
-
-    Args:
-        wrong: None to drop the others.
-
-    Returns:
-        How many rows left `correct`.
-    """
-    table = pq.read_table(correct)
-    ids = table["id"].to_pylist()
-    if wrong is not None:
-        others = pq.read_table(wrong)
-        there = set(others["id"].to_pylist())
-        moved = table.filter(pa.array([i not in stay and i not in there for i in ids], pa.bool_()))
-        _replace(wrong, pa.concat_tables([others, moved.cast(others.schema)]))
-    _replace(correct, table.filter(pa.array([i in stay for i in ids], pa.bool_())))
-    return sum(i not in stay for i in ids)
-
-
-def _replace(path: Path, table: pa.Table) -> None:
-    with atomic_write.replacing(path) as temporary:
-        pq.write_table(table, temporary)
+    return store if refinement.is_complete(store, correct) else None

@@ -25,8 +25,9 @@ from rl.data.sample_file import read_metadata, read_samples
 from rl.data.wording import number_of
 from rl.scorer.client.protocol import Score
 from rl.scorer.client.scorer_client import ScorerClient
+from verl.dph.pef import refinement
 from verl.dph.pef.origin import origin_of
-from verl.dph.pef.store import Row, Store
+from verl.dph.pef.store import DELETE, Row, Store
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.job import stop_ids, tokenized_prompts, tokenizer_and_builder, warn_if_dated
 
@@ -38,7 +39,7 @@ SCORED_AT_ONCE = 1024
 DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "over_limit")
 
 # What to do if data.sft_pt is another run's store.
-REPLACE = "name another file in data.sft_pt (SFT_PT in the scripts), or delete this one"
+REPLACE = f"name another file in data.sft_pt (SFT_PT in the scripts), or {DELETE}"
 
 # A prompt, its row, and where the response comes from.
 Candidate = tuple[Prompt, Row, str | None]
@@ -94,30 +95,36 @@ def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Pat
         if list(Prompt(row, builder).token_ids) != stored.pop(row.id).tolist():
             raise UserError(
                 f"D_pef store {path} has another prompt with id {row.id} than {row.origin}: if the prompts were "
-                "prepared again, sample and split them again, and write the store again (delete it first)."
+                f"prepared again, sample and split them again, and write the store again ({DELETE} first)."
             )
 
 
-def check_given_rows(config: DictConfig) -> None:
-    """Reject, before Ray starts, files that give no store, and another run's store under this run's name.
+def check_rows_to_write(config: DictConfig) -> None:
+    """Reject, before Ray starts, files that give no store, and another run's store or samples under this run's name.
 
     Raises:
         UserError: saying what is wrong with them.
     """
     data, path = config.data, Path(config.data.sft_pt).expanduser()
-    if path.exists():
-        store, source, origin = Store.load(str(path)), source_of(data), origin_of(config)
+    source = source_of(data)
+    store = Store.load(str(path)) if path.exists() else None
+    if store is not None:
+        origin = origin_of(config)
         check_source(store, path, source)
         store.check_origin(path, origin, REPLACE)
         check_texts(store, str(path), config, _prompt_files(data))
         if not source:
             _check_drawn(store, path, origin)
-    elif data.sft_responses:
+    if not source:
+        [correct] = files_of(data.sft_files)
+        if store is None or not refinement.is_complete(store, correct):
+            refinement.check(config)
+    elif store is None and data.sft_responses:
         tokenizer, prompts = tokenized_prompts(config, _prompt_files(data))
         dropped = Counter[str]()
         if not any(True for _ in _candidates(config, tokenizer, prompts, dropped)):
             raise UserError(f"{data.sft_responses} gives the store no row ({_counts(dropped)}): check the file.")
-    elif uses_samples(data):
+    elif store is None:
         _presampled(config)
 
 

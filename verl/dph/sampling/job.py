@@ -265,26 +265,6 @@ def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> Non
         )
 
 
-async def draw_samples(
-    config: DictConfig, client: Any, *, files: Sequence[str | Path], settings: SamplingSettings, output: Path
-) -> PromptFiles:
-    """Sample the prompts of `files` with a running engine, such as a trainer's.
-
-    Args:
-        client: verl's LLMServerClient.
-        output: F.jsonl; resumed if unfinished.
-
-    Returns:
-        The prompts in file order, read again in every iteration.
-
-    Raises:
-        UserError: see prepare and draw.
-    """
-    job = prepare(config, files=files, settings=settings, output=output)
-    await draw(job, lambda: contextlib.nullcontext(client))
-    return job.prompts
-
-
 def tokenizer_of(model: DictConfig) -> PreTrainedTokenizerBase:
     """The tokenizer of actor_rollout_ref.model.
 
