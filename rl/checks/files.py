@@ -142,13 +142,18 @@ def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:
             missing = "" if os.path.isdir(folder) else f" (the model folder {model} does not exist)"
             raise UserError(
                 f"{key}={model} holds no config.json{missing}: give the folder of a Hugging Face model, or a name on "
-                "the Hub, in MODEL_PATH."
+                f"the Hub, in {_variable(key)}."
             )
     elif ask_hub:
-        _check_hub(model)
+        _check_hub(key, model)
 
 
-def _check_hub(model: str) -> None:
+def _variable(key: str) -> str:
+    """Where a user names the model of a setting."""
+    return "MODEL_PATH" if key == "actor_rollout_ref.model.path" else key
+
+
+def _check_hub(key: str, model: str) -> None:
     from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -162,4 +167,6 @@ def _check_hub(model: str) -> None:
         reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
     else:
         return
-    raise UserError(f"The model {model} is not a folder here, and {reason}: give the model's folder in MODEL_PATH.")
+    raise UserError(
+        f"The model {model} is not a folder here, and {reason}: give the model's folder in {_variable(key)}."
+    )

@@ -24,6 +24,16 @@ DEFAULT_GROUPS = ["difficulty"]  # if rows have it
 SAMPLED, GREEDY = ".jsonl", ".greedy.jsonl"
 
 
+def check_base(folder: Path) -> None:
+    """Reject an evaluate.base that is not a folder.
+
+    Raises:
+        UserError: naming it.
+    """
+    if not folder.is_dir():
+        raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
+
+
 def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:
     """The base samples of an earlier evaluation: {base: {file name: path}}, and base_again if it is stored too.
 
@@ -34,8 +44,7 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
     Raises:
         UserError: a file is missing, unfinished, or was sampled on other prompts or with other settings.
     """
-    if not folder.is_dir():
-        raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
+    check_base(folder)
     base = _base_in(folder)
     found = {BASE: {name: base / name for name in wanted}}
     again = base.parent / BASE_AGAIN

@@ -141,7 +141,7 @@ def _files_of(key: str, value: Any) -> tuple[str, ...]:
     files = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
     if not files or not all(isinstance(file, str) and file for file in files):
         raise UserError(f"{key} is {value!r}: give a parquet file, or a list of them.")
-    return files
+    return tuple(str(Path(file).expanduser()) for file in files)
 
 
 def _files(name: str, folder: Path) -> tuple[str, ...]:

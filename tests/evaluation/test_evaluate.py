@@ -19,8 +19,11 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
+from rl.configuration.compose import compose
 from rl.data.sample_file import read_metadata
+from verl.dph import evaluate
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -385,6 +388,38 @@ def test_rejected_settings(ended):
     assert list(errors) == list(rejected(folder))
     for sentence, error in errors.items():
         assert sentence in error and "\n" not in error
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"models": "{base: MODEL, js: ./typo}"},
+            r"evaluate.models.js=./typo holds no config.json .* in evaluate.models",
+        ),
+        ({"models": "{base: MODEL, js: EMPTY}"}, r"evaluate.models.js: The model folder .*empty holds neither weights"),
+        ({"splits": "{mine: no.parquet}"}, "evaluate.splits.mine=no.parquet does not exist: correct the path"),
+        (
+            {"rescored": "{again: {of: mine, files: [FILE, no.parquet]}}"},
+            "evaluate.rescored.again.files=no.parquet does not exist: correct the path",
+        ),
+        ({"models": "{js: MODEL}", "base": "/no"}, "evaluate.base=/no is not a folder: give the output folder of an"),
+    ],
+)
+def test_what_does_not_exist_is_named_before_a_model_is_read(tmp_path, monkeypatch, changes, sentence):
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.setattr(evaluate, "_evaluate", lambda config, splits: pytest.fail("a model was read"))
+    model, file = tmp_path / "model", tmp_path / "mine.parquet"
+    for folder in (model, tmp_path / "empty"):
+        folder.mkdir()
+    (model / "model.safetensors").touch()
+    write_rows(file, 0, "bird", GOLD)
+    named = {"models": "{base: MODEL}", "splits": "{mine: FILE}", "output": tmp_path / "out"} | changes
+    words = [f"evaluate.{key}={value}" for key, value in named.items()]
+    for name, path in (("MODEL", model), ("EMPTY", tmp_path / "empty"), ("FILE", file)):
+        words = [word.replace(name, str(path)) for word in words]
+    with pytest.raises(UserError, match=sentence):
+        evaluate.main(compose("evaluate", ["device=cpu", "actor_rollout_ref.rollout.name=hf", *words]))
 
 
 def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended):

@@ -24,6 +24,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rl.checks.files import check_file, check_model
 from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
@@ -37,6 +38,7 @@ from rl.evaluation.compared_runs import SPEC
 from rl.evaluation.outputs import (
     GREEDY,
     SAMPLED,
+    check_base,
     evaluation_spec,
     pass_table,
     require_base_judged_alike,
@@ -50,7 +52,8 @@ from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
-from verl.dph.sampling.checkpoint import MERGED, check_model, model_folder, shard_hashes, temporary_model_folder
+from verl.dph.sampling.checkpoint import MERGED, model_folder, shard_hashes, temporary_model_folder
+from verl.dph.sampling.checkpoint import check_model as check_checkpoint
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
@@ -210,7 +213,7 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     runs = {name: run for name, model in config.evaluate.models.items() if (run := Run.of(str(model))) is not None}
     earlier = _earlier(config, runs)
     for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
-        check_model(str(path))
+        check_checkpoint(str(path))
     with console_log(Path(config.evaluate.output).expanduser() / CONSOLE):
         models = {}
         for name, model in config.evaluate.models.items():
@@ -290,6 +293,8 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         )
     if evaluate.base is not None and BASE in evaluate.models:
         raise UserError("evaluate.base names a stored base run and evaluate.models has base too: use one of them.")
+    if evaluate.base is not None:
+        check_base(Path(evaluate.base).expanduser())
     if BASE_AGAIN in evaluate.models:
         raise UserError(f"{BASE_AGAIN} is drawn from base, with evaluate.base_again: remove it from evaluate.models.")
     has_base = BASE in evaluate.models or evaluate.base is not None
@@ -298,7 +303,12 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     given = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
     if sentence := without_effect(config, given):
         logger.warning(sentence)
-    files = [Path(file).expanduser() for split in splits.values() for file in split.files]
+    for name, split in splits.items():
+        for file in split.files:  # of a benchmark they exist
+            check_file(f"evaluate.{f'rescored.{name}.files' if split.of else f'splits.{name}'}", Path(file))
+    for name, model in evaluate.models.items():
+        _check_model(f"evaluate.models.{name}", str(model))
+    files = [Path(file) for split in splits.values() for file in split.files]
     if evaluate.groups is not None and (absent := set(evaluate.groups) - set(groups_of(files, evaluate.groups))):
         raise UserError(
             f"evaluate.groups has {sorted(absent)[0]}, which no row has in its extra_info: correct or remove it."
@@ -310,6 +320,17 @@ def _checked(config: DictConfig) -> dict[str, Split]:
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."
             )
     return splits
+
+
+def _check_model(key: str, model: str) -> None:
+    """Check one of evaluate.models before any of them is read."""
+    if not Path(model).expanduser().is_dir():
+        check_model(key, model)
+        return
+    try:
+        check_checkpoint(model)
+    except UserError as error:
+        raise UserError(f"{key}: {error}") from None
 
 
 def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
