@@ -165,6 +165,14 @@ def rejected(folder: Path) -> dict[str, dict]:
         "evaluate.splits has 'mine.greedy', and files": {"splits": {"mine.greedy": str(folder / "other.parquet")}},
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
         "evaluate.paper='gpt' is unknown: use one of llama-sql": {"paper": "gpt"},
+        "later.parquet row 0: its id 201 has another prompt in": {
+            "splits": {"mine": str(folder / "other.parquet")},
+            "rescored": {"again": {"of": "mine", "files": str(folder / "later.parquet")}},
+        },
+        "bird_dev.parquet row 0: its id 0 is not in": {
+            "splits": {"mine": str(folder / "other.parquet")},
+            "rescored": {"again": {"of": "mine", "files": str(folder / "data" / "sql" / "bird_dev.parquet")}},
+        },
         "holds neither weights in the Hugging Face format": {"models": {"base": str(folder / "empty")}},
     }
 
@@ -190,6 +198,7 @@ def ended(tmp_path_factory, word_llama):
     write_rows(folder / "data" / "sql" / "bird_dev.parquet", 0, "bird", GOLD)
     write_rows(folder / "data" / "math" / "amc23.parquet", 100, "amc23", "7")
     write_rows(folder / "other.parquet", 200, "bird", GOLD)
+    write_rows(folder / "later.parquet", 201, "bird", GOLD)
     common = ["actor_rollout_ref.rollout.name=hf", f"evaluate.data_folder={folder / 'data'}"]
     both, tuned = "evaluate.benchmarks=[bird,amc23]", "evaluate.settings={amc23:{n:8,temperature:0.7}}"
     base, trained = f"base:{folder / 'base'}", f"{folder / 'run'}"

@@ -54,7 +54,7 @@ from verl.dph.config.device_choice import with_overrides
 from verl.dph.config.program import run_main
 from verl.dph.sampling.checkpoint import MERGED, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.checkpoint import check_model as check_checkpoint
-from verl.dph.sampling.job import SamplingJob, draw, prepare
+from verl.dph.sampling.job import SamplingJob, check_same_prompts, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
 
@@ -93,7 +93,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
         model: its Hugging Face folder.
 
     Raises:
-        UserError: see sampling.job.prepare.
+        UserError: see sampling.job.prepare; or responses would be scored as those to other prompts.
     """
     config = copy.deepcopy(config)
     config.actor_rollout_ref.model.path = model
@@ -118,6 +118,10 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             responses = folder / f"{drawn.of}{suffix}" if drawn.of else None
             output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
+    by_output = {job.output: job for job in jobs}
+    for job in jobs:
+        if job.responses is not None:
+            check_same_prompts(job, by_output[job.responses])
     return jobs
 
 

@@ -245,6 +245,25 @@ def _response_hashes(samples: Path) -> dict[tuple[int, int], int]:
     return {(record.id, record.sample): hash(tuple(record.response_ids)) for record in read_samples(samples)}
 
 
+def check_same_prompts(job: SamplingJob, source: SamplingJob) -> None:
+    """Reject, before anything is sampled, prompts of a job that scores the responses to other prompts.
+
+    Args:
+        source: samples the responses.
+
+    Raises:
+        UserError: naming the first prompt that the source lacks, or has with other tokens.
+    """
+    asked = {prompt.id: hash(tuple(prompt.token_ids)) for prompt in source.prompts}
+    for prompt in job.prompts:
+        if asked.get(prompt.id) != hash(tuple(prompt.token_ids)):
+            found = "has another prompt" if prompt.id in asked else "is not"
+            raise UserError(
+                f"{prompt.row.origin}: its id {prompt.id} {found} in {', '.join(source.metadata.data_files)}, whose "
+                "responses evaluate.rescored would score again: name the file in evaluate.splits, which samples it."
+            )
+
+
 def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
     """Take over the responses of another file, so that the job only scores them."""
     inputs = {prompt.id: job.tokenizer.decode(prompt.token_ids.tolist()) for prompt in job.prompts}
