@@ -88,7 +88,8 @@ class SampleMetadata:
     rows: int  # prompts that are sampled
     overlong_ids: list[int]  # prompts of the data files that are left out because they are too long
     chat_template: str  # what besides the tokenizer's own template changes prompts (verl/dph/sampling/job.py)
-    engine: str  # the rollout engine and its dtype, such as "vllm bfloat16"
+    # The rollout engine, its dtype, and what else changes its responses (verl/dph/sampling/job.py): "vllm bfloat16".
+    engine: str
     config_hash: str  # what the model computes and where a response ends (fingerprint.py)
     scorer: str = ""  # what decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" before it is asked
 

@@ -444,6 +444,7 @@ def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
     run.prepare(writes | {"data.sft_top_k": 64})
     for changes, sentence in (
         (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b would change it"),
+        ({"actor_rollout_ref.rollout.ignore_eos": True}, "rollout.ignore_eos=True samples on after the end"),
         (ULYSSES | {"data.sft_top_k": 16}, "data.sft_top_k=16 is taken from whole sequences"),
         (
             {"data.sft_top_k": 16, f"{MODEL}use_fused_kernels": True},

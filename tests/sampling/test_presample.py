@@ -201,6 +201,26 @@ def test_samples_of_other_prompts_are_not_continued(overrides, change):
         prepared(overrides | change).complete()
 
 
+ROLLOUT, MODEL = "actor_rollout_ref.rollout.", "actor_rollout_ref.model."
+
+
+@pytest.mark.parametrize(
+    ("change", "recorded"),
+    [
+        ({f"{ROLLOUT}max_model_len": 15}, " max_model_len=15"),
+        ({f"{ROLLOUT}max_model_len": 20}, ""),  # all that a prompt and a response may have
+        ({f"{ROLLOUT}logprobs_mode": "raw_logprobs"}, ' logprobs_mode="raw_logprobs"'),
+        ({f"{ROLLOUT}logprobs_mode": "raw_logprobs", "presample.log_probs": False}, ""),
+        ({f"+{ROLLOUT}engine_kwargs.hf": "{a: 1}"}, ' engine_kwargs={"a": 1}'),
+        ({f"+{MODEL}override_config.rope_theta": 5}, ' override_config={"rope_theta": 5}'),
+        ({f"{MODEL}override_config.attn_implementation": "eager"}, ""),
+    ],
+)
+def test_what_changes_responses_is_in_the_metadata(overrides, change, recorded):
+    """Files of the defaults stay as they are, so that older ones are resumed."""
+    assert prepared(overrides | change).metadata.engine == "hf float32" + recorded
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -302,6 +322,11 @@ async def no_check(config, rows) -> None:
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),
         ({SCORER: "http://"}, "not of the form http://host:port"),
+        (
+            {f"{ROLLOUT}ignore_eos": True},
+            "rollout.ignore_eos=True samples on after the end of a response: set it to Fa",
+        ),
+        ({f"{MODEL}lora_adapter_path": "/a"}, "model.lora_adapter_path=/a would change it: set it to null"),
     ],
 )
 def test_wrong_input_is_named_before_anything_is_started(overrides, changes, named, monkeypatch):

@@ -49,11 +49,6 @@ def store_writing(config: DictConfig) -> Iterator[str]:
             f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "
             "take them from the pre-sampling: leave sft_coverage=mastered, or sft_responses=null."
         )
-    if model.lora_adapter_path:
-        yield (
-            "actor.generate_sft=True samples the model of actor_rollout_ref.model.path, and "
-            f"actor_rollout_ref.model.lora_adapter_path={model.lora_adapter_path} would change it: set it to null."
-        )
     if not data.sft_top_k:
         return
     ulysses = next(roles(config)).ulysses

@@ -143,6 +143,24 @@ def rollout_correction(config: DictConfig) -> Iterator[str]:
         yield f"algorithm.rollout_correction cannot be used: {error}"
 
 
+def samples(config: DictConfig) -> Iterator[str]:
+    """What changes all responses, and is not in the metadata of samples (sampling/job.py)."""
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    if rollout.ignore_eos:
+        yield ("actor_rollout_ref.rollout.ignore_eos=True samples on after the end of a response: set it to False.")
+    if model.lora_adapter_path:
+        yield (
+            "The model of actor_rollout_ref.model.path is sampled, and "
+            f"actor_rollout_ref.model.lora_adapter_path={model.lora_adapter_path} would change it: set it to null, and "
+            "for samples of the adapter name a model into which it is merged."
+        )
+
+
+def samples_of_store(config: DictConfig) -> Iterator[str]:
+    if config.actor_rollout_ref.actor.generate_sft:
+        yield from samples(config)
+
+
 def of_no_checkpoint(config: DictConfig) -> Iterator[str]:
     """What a resumed run would lack (verl's trainer_base.py)."""
     control = config.algorithm.kl_ctrl
@@ -316,6 +334,7 @@ RULES = (
     model.weight_transfer,
     keep_probe,
     greedy_validation,
+    samples_of_store,
     objective.store_writing,
     objective.divergence,
     objective.loss_of_micro_batches,

@@ -149,6 +149,8 @@ def _complete(config: DictConfig) -> None:
 def rules_of_sampling(subject: Subject) -> Finding:
     config = subject.config
     check_rollout(config)
+    for violation in rules.samples(config):
+        raise UserError(violation)
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
         for violation in chain(model.context(config), model.cache(config)):

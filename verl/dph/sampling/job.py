@@ -108,7 +108,7 @@ def prepare(
         rows=len(prompts),
         overlong_ids=list(prompts.overlong),
         chat_template=chat_template(config),
-        engine=" ".join([rollout.name, _dtype(rollout.dtype), *_quantization(rollout)]),
+        engine=" ".join([rollout.name, _dtype(rollout.dtype), *_quantization(rollout), *_changes(config, settings)]),
     )
     return SamplingJob(
         prompts=prompts,
@@ -127,6 +127,25 @@ def _quantization(rollout: DictConfig) -> list[str]:
     """vLLM's quantization of the weights, if it has one: these are other models."""
     named = (rollout.get("quantization"), rollout.get("quantization_config_file"))
     return [str(value) for value in named if value is not None]
+
+
+def _changes(config: DictConfig, settings: SamplingSettings) -> list[str]:
+    """Settings of the engine that change responses, or log-probs that are stored, where they are not the default."""
+    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
+    longest = config.data.max_prompt_length + settings.max_response_length
+    mode_is_other = rollout.logprobs_mode != "processed_logprobs"
+    changed = {
+        "max_model_len": rollout.max_model_len if longest > (rollout.max_model_len or longest) else None,
+        "logprobs_mode": rollout.logprobs_mode if settings.log_probs and mode_is_other else None,
+        "engine_kwargs": _without(rollout.engine_kwargs.get(rollout.name), "kv_cache_memory_bytes"),
+        "override_config": _without(model.override_config, "attn_implementation"),
+    }
+    return [f"{name}={json.dumps(value, sort_keys=True)}" for name, value in changed.items() if value]
+
+
+def _without(settings: DictConfig | None, key: str) -> dict[str, Any]:
+    found = OmegaConf.to_container(settings or OmegaConf.create({}), resolve=True)
+    return {name: value for name, value in found.items() if name != key}
 
 
 def _dtype(name: str) -> str:
