@@ -349,6 +349,8 @@ GIVEN = [
     {"prompt": "which names prices", "response": RIGHT},
     {"prompt": "prices prices", "response": RIGHT},
     {"id": 77, "response": RIGHT},
+    {"id": 7, "response": f"<eos>{RIGHT}"},
+    {"id": 7, "response": f"<eos>{RIGHT}<eos>"},
 ]
 
 
@@ -367,6 +369,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, caplog):
     assert counts == {
         "dropped_unknown_prompt": 2,
         "dropped_ambiguous_prompt": 1,
+        "dropped_special_tokens": 2,
         "dropped_too_long": 1,
         "dropped_not_correct": 1,
         "dropped_over_limit": 1,

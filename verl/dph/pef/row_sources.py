@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 # Responses sent to the scorer at a time.
 SCORED_AT_ONCE = 1024
 # Reasons why a given response has no row; the store's `meta` counts each.
-DROPPED = ("unknown_prompt", "ambiguous_prompt", "too_long", "not_correct", "over_limit")
+DROPPED = ("unknown_prompt", "ambiguous_prompt", "special_tokens", "too_long", "not_correct", "over_limit")
 
 # What to do if data.sft_pt is another run's store.
 REPLACE = f"name another file in data.sft_pt (SFT_PT in the scripts), or {DELETE}"
@@ -246,7 +246,7 @@ def _foreign(config: DictConfig) -> Store:
 def _candidates(
     config: DictConfig, tokenizer: PreTrainedTokenizerBase, prompts: PromptFiles, dropped: Counter[str]
 ) -> Iterator[Candidate]:
-    """The responses that have a prompt and are not too long, in the file's order; `dropped` counts the others."""
+    """The responses that can be a row, in the file's order; `dropped` counts the others."""
     given: defaultdict[int | str, list[tuple[int, GivenResponse]]] = defaultdict(list)
     for position, response in enumerate(read_responses(Path(config.data.sft_responses).expanduser())):
         given[response.prompt].append((position, response))
@@ -260,7 +260,9 @@ def _candidates(
         for _, response in sorted(chain.from_iterable(given[name] for name in names)):
             ids = tokenizer.encode(response.response, add_special_tokens=False)
             ids += [] if ids[-1:] and ids[-1] in ends else [tokenizer.eos_token_id]
-            if len(ids) > config.data.max_response_length:
+            if not ends.isdisjoint(ids[:-1]):
+                dropped["dropped_special_tokens"] += 1
+            elif len(ids) > config.data.max_response_length:
                 dropped["dropped_too_long"] += 1
             else:
                 yield prompt, Row(prompt.id, _int32(prompt.token_ids), _int32(ids), None), response.source
