@@ -17,6 +17,7 @@ from rl.configuration.setting import (
     Seed,
     Setting,
     Share,
+    TopK,
     settings_of,
 )
 
@@ -248,12 +249,18 @@ OF_VERL = (
     Setting("data.max_prompt_length", Count),
     Setting("data.max_response_length", Count),
     Setting("data.seed", Seed | None),
+    Setting("trainer.v1.sampler.max_off_policy_threshold", Count | None),
+    Setting("trainer.v1.sampler.max_off_policy_strategy", Literal["drop", "wait"]),
+    Setting("algorithm.filter_groups.max_inflight_gen_batches", Count),
     Setting("algorithm.adv_estimator", str),
     Setting("actor_rollout_ref.rollout.n", Count),
     Setting("actor_rollout_ref.rollout.val_kwargs.n", Count),
     Setting("actor_rollout_ref.rollout.val_kwargs.temperature", PositiveOrZero),
+    Setting("actor_rollout_ref.rollout.val_kwargs.top_p", Share),
+    Setting("actor_rollout_ref.rollout.val_kwargs.top_k", TopK),
     Setting("actor_rollout_ref.rollout.temperature", Positive),
     Setting("actor_rollout_ref.rollout.top_p", Share),
+    Setting("actor_rollout_ref.rollout.top_k", TopK),
     Setting("actor_rollout_ref.rollout.max_num_seqs", Count),
     Setting("actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes", Count),
     Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),
@@ -261,9 +268,19 @@ OF_VERL = (
     Setting("actor_rollout_ref.rollout.seed", Seed | None),
     Setting(f"{ACTOR}.strategy", Literal["fsdp", "fsdp2", "megatron", "veomni", "torchtitan", "automodel"]),
     Setting(f"{ACTOR}.optim.lr", PositiveOrZero),
+    *(
+        Setting(f"{role}.{name}", kind)
+        for role in (ACTOR, "critic")
+        for name, kind in {
+            "optim.clip_grad": Positive,
+            "optim.lr_scheduler_type": Literal["constant", "cosine"],
+            "data_loader_seed": Seed,
+        }.items()
+    ),
     # A negative clip above would silence every correct response.
     Setting(f"{ACTOR}.clip_ratio_low", PositiveOrZero),
     Setting(f"{ACTOR}.clip_ratio_high", PositiveOrZero),
+    Setting(f"{ACTOR}.clip_ratio_c", Annotated[float, Field(gt=1)]),
     Setting(f"{ACTOR}.entropy_coeff", float),
     Setting(f"{ACTOR}.ppo_epochs", Count),
     Setting(f"{ACTOR}.ppo_mini_batch_size", Count),

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
+from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.config import validate_config
@@ -258,8 +259,8 @@ def with_verl(subject: Subject) -> Finding:
         with warnings.catch_warnings(), contextlib.redirect_stdout(None):
             warnings.simplefilter("ignore")
             validate_config(config, need_reference_policy(config), has_critic(config))
-    except (AssertionError, ValueError) as error:
-        raise UserError(f"verl rejects these settings: {error}") from error
+    except (AssertionError, ValueError, InstantiationException) as error:
+        raise UserError(f"verl rejects these settings: {' '.join(str(error).split())}") from error
     OmegaConf.resolve(config)
     return ok("they accept the settings")
 
