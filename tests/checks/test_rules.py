@@ -214,6 +214,18 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{POLICY_LOSS}clip_cov_lb": 5.0},
             "clip_cov_lb=5.0 is not below clip_cov_ub=5.0, so that loss_mode=clip_cov leaves no token out",
         ),
+        (
+            {f"{POLICY_LOSS}loss_mode": "dro"},
+            "policy_loss.dro_beta=None must be a number above 0 with loss_mode=dro, whose penalty on the log-ratio",
+        ),
+        ({f"{ACTOR}kl_loss_type": "foo"}, "actor.kl_loss_type=foo is none of verl's estimators of the KL: use low_var"),
+        ({f"{ACTOR}kl_loss_type": None}, "actor.kl_loss_type=None is none of verl's estimators of the KL"),
+        ({"algorithm.kl_penalty": "full"}, "algorithm.kl_penalty=full is none of verl's estimators of the KL"),
+        ({f"{FSDP}model_dtype": "foo"}, "actor.fsdp_config.model_dtype=foo is unknown: use one of fp32, bf16, fp16."),
+        ({f"{FSDP}mixed_precision.param_dtype": 64}, "actor.fsdp_config.mixed_precision.param_dtype=64 is unknown"),
+        ({"actor_rollout_ref.rollout.dtype": "foo"}, "actor_rollout_ref.rollout.dtype=foo is unknown: use one of"),
+        ({"reward.reward_manager.name": "foo"}, "reward_manager.name=foo is unknown: use naive or dapo"),
+        ({"data.gen_batch_size": 3}, "gen_batch_size=3 does not divide data.train_batch_size=8: use a divisor, or"),
         (PKPO, "algorithm.pkpo_k=8 is more than the rollout.n=4 samples of a prompt: lower it"),
         (
             {"algorithm.adv_estimator": "grpo_passk", "actor_rollout_ref.rollout.n": 1},
@@ -329,6 +341,9 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         # verl pads a step to whole mini-batches: 12 prompts of 4 rollouts, 48 rows
         FIXED | PLAIN | {f"{ACTOR}ppo_mini_batch_size": 6, f"{LOG_PROB}micro_batch_size_per_gpu": 3},
         SHORT | {TOKENS: 128},
+        {f"{POLICY_LOSS}loss_mode": "dro", f"{POLICY_LOSS}dro_beta": 0.1, f"{ACTOR}kl_loss_type": "k3+"},
+        {"data.gen_batch_size": 4, "reward.reward_manager.name": "dapo"},
+        COLOCATE | {"data.gen_batch_size": 3},  # verl takes 1
         ULYSSES | {TOKENS: 512},
         {f"{REFERENCE}max_token_len_per_gpu": 1023},  # there is no reference
         {f"{ACTOR}optim.clip_grad": 0.5},

@@ -35,6 +35,9 @@ _MICRO_BATCHES = {
 }
 
 
+MIXED = ("param_dtype", "reduce_dtype", "buffer_dtype")  # of an engine's mixed_precision
+
+
 @dataclass
 class Role:
     """A trained or frozen model of the run, with its settings."""
@@ -50,6 +53,10 @@ class Role:
         """Ranks that share one sequence; verl has an old and a new name for it, and the old one wins."""
         old = self.settings.ulysses_sequence_parallel_size
         return old if old > 1 else self.engine.ulysses_sequence_parallel_size
+
+    @property
+    def engine_name(self) -> str:
+        return f"{self.name}.{'fsdp' if self.name == 'critic' else 'fsdp_config'}"
 
     @property
     def attention(self) -> str:
@@ -223,6 +230,21 @@ def cache(config: DictConfig) -> Iterator[str]:
     network = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config_json(model)), None)
     if rollout.name == "hf" and network and (reason := why_not(network, model.path)):
         yield reason
+
+
+def precisions(config: DictConfig) -> Iterator[str]:
+    """verl reads them when its workers start; vLLM has names of its own."""
+    rollout = config.actor_rollout_ref.rollout
+    found = {"actor_rollout_ref.rollout.dtype": rollout.dtype} if rollout.name == "hf" else {}
+    for role in roles(config):
+        found[f"{role.engine_name}.model_dtype"] = role.engine.model_dtype
+        mixed = role.engine.mixed_precision or {}
+        found |= {f"{role.engine_name}.mixed_precision.{name}": mixed[name] for name in mixed if name in MIXED}
+    for key, value in found.items():
+        try:
+            PrecisionType.to_dtype(value)
+        except RuntimeError:
+            yield f"{key}={value} is unknown: use one of fp32, bf16, fp16."
 
 
 def soft_capping(config: DictConfig) -> Iterator[str]:

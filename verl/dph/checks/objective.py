@@ -3,7 +3,9 @@
 import math
 from collections.abc import Iterator
 
+import torch
 from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.core_algos import kl_penalty
 
 from rl.checks.files import files_of
 from rl.configuration.divergences import DIVERGENCES
@@ -334,6 +336,25 @@ def clip_cov(config: DictConfig) -> Iterator[str]:
             f"actor.policy_loss.clip_cov_lb={policy_loss.clip_cov_lb} is not below clip_cov_ub="
             f"{policy_loss.clip_cov_ub}, so that loss_mode=clip_cov leaves no token out: lower it."
         )
+
+
+def dro(config: DictConfig) -> Iterator[str]:
+    policy_loss = config.actor_rollout_ref.actor.policy_loss
+    if policy_loss.loss_mode == "dro" and not (policy_loss.dro_beta or 0) > 0:
+        yield (
+            f"actor.policy_loss.dro_beta={policy_loss.dro_beta} must be a number above 0 with loss_mode=dro, whose "
+            "penalty on the log-ratio it weighs: set it."
+        )
+
+
+def kl_penalties(config: DictConfig) -> Iterator[str]:
+    """verl asks for the estimator in the first update."""
+    actor, algorithm = config.actor_rollout_ref.actor, config.algorithm
+    for key, name in {"actor.kl_loss_type": actor.kl_loss_type, "algorithm.kl_penalty": algorithm.kl_penalty}.items():
+        try:
+            kl_penalty(torch.zeros(1), torch.zeros(1), name)
+        except (AttributeError, NotImplementedError):
+            yield f"{key}={name} is none of verl's estimators of the KL: use low_var_kl, kl, mse or abs."
 
 
 def eta_schedule(config: DictConfig) -> Iterator[str]:

@@ -7,6 +7,7 @@ from itertools import chain
 import ray
 import torch
 from omegaconf import DictConfig, OmegaConf
+from verl.experimental.reward_loop.reward_manager.registry import REWARD_MANAGER
 from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
@@ -18,6 +19,7 @@ from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.nesting import flat
 from verl.dph.checks import model, objective
+from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.config import attention
 from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, ranks_of, ranks_of_replica
 from verl.dph.training.config import has_keep_probe, rehearses
@@ -89,6 +91,22 @@ def reward_manager(config: DictConfig) -> Iterator[str]:
         yield (
             "reward.reward_manager.name=rate_limited turns a failure of the scorer into a reward of 0: use naive or "
             "dapo; the client of the scorer limits its requests itself."
+        )
+    manager = config.reward.reward_manager
+    # The file of another reward function may register one.
+    registers = manager.source != "register" or config.reward.custom_reward_function.path != OUR_REWARD
+    if manager.name not in REWARD_MANAGER and not registers:
+        yield f"reward.reward_manager.name={manager.name} is unknown: use naive or dapo."
+
+
+def generation_batches(config: DictConfig) -> Iterator[str]:
+    """Elsewhere verl fetches single prompts, whatever the setting says."""
+    size, prompts = config.data.get("gen_batch_size") or 1, config.data.train_batch_size
+    single = config.trainer.v1.trainer_mode != "sync" or config.algorithm.filter_groups.enable
+    if prompts % size and not single:
+        yield (
+            f"data.gen_batch_size={size} does not divide data.train_batch_size={prompts}: use a divisor, or leave it "
+            "out."
         )
 
 
@@ -319,6 +337,7 @@ RULES = (
     registered,
     of_older_verl,
     reward_manager,
+    generation_batches,
     bypass_mode,
     rollout_correction,
     of_no_checkpoint,
@@ -326,6 +345,7 @@ RULES = (
     replicas,
     ray_cpus,
     model.models,
+    model.precisions,
     model.micro_batches,
     model.context,
     model.cache,
@@ -342,6 +362,8 @@ RULES = (
     objective.dynamic_sampling,
     objective.overlong,
     objective.clip_cov,
+    objective.dro,
+    objective.kl_penalties,
     model.text_only,
     objective.eta_schedule,
     objective.whole_mini_batches,
