@@ -354,7 +354,7 @@ def kl_penalties(config: DictConfig) -> Iterator[str]:
         try:
             kl_penalty(torch.zeros(1), torch.zeros(1), name)
         except (AttributeError, NotImplementedError):
-            yield f"{key}={name} is none of verl's estimators of the KL: use low_var_kl, kl, mse or abs."
+            yield f"{key}={name} is not one of verl's estimators of the KL: use low_var_kl, kl, mse or abs."
 
 
 def eta_schedule(config: DictConfig) -> Iterator[str]:
