@@ -218,7 +218,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             {f"{POLICY_LOSS}loss_mode": "dro"},
             "policy_loss.dro_beta=None must be a number above 0 with loss_mode=dro, whose penalty on the log-ratio",
         ),
-        ({f"{ACTOR}kl_loss_type": "foo"}, "actor.kl_loss_type=foo is not one of verl's estimators of the KL: use low_var"),
+        (
+            {f"{ACTOR}kl_loss_type": "foo"},
+            "actor.kl_loss_type=foo is not one of verl's estimators of the KL: use low_var",
+        ),
         ({f"{ACTOR}kl_loss_type": None}, "actor.kl_loss_type=None is not one of verl's estimators of the KL"),
         ({"algorithm.kl_penalty": "full"}, "algorithm.kl_penalty=full is not one of verl's estimators of the KL"),
         ({f"{FSDP}model_dtype": "foo"}, "actor.fsdp_config.model_dtype=foo is unknown: use one of fp32, bf16, fp16."),
