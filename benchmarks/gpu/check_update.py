@@ -31,13 +31,15 @@ def update(model: Path, report: Path, dtype: str, small: bool) -> None:
     from standalone_worker import be_the_only_rank
     from verl.utils import tensordict_utils as tu
 
+    from verl.dph.training.rehearsal_loss import over_accepted
+
     be_the_only_rank()
     if not (model / "config.json").exists():
         actor_update.make_model(str(model), "tiny")
     options = actor_update.parse([*ROWS, *(SMALL if small else []), PADDED, f"{PRECISION}{dtype}"])
     found = {}
     for variant, step in actor_update.updates_of(options.variants, str(model), options).items():
-        metrics = [tu.get(step(), "metrics") for _ in range(UPDATES)]
+        metrics = [over_accepted(tu.get(step(), "metrics")) for _ in range(UPDATES)]
         found[variant] = [
             {
                 name: float(torch.as_tensor(value, dtype=torch.float64).mean())

@@ -257,10 +257,10 @@ OF_VERL = (
     Setting("actor_rollout_ref.rollout.val_kwargs.n", Count),
     Setting("actor_rollout_ref.rollout.val_kwargs.temperature", PositiveOrZero),
     Setting("actor_rollout_ref.rollout.val_kwargs.top_p", Share),
-    Setting("actor_rollout_ref.rollout.val_kwargs.top_k", TopK),
+    Setting("actor_rollout_ref.rollout.val_kwargs.top_k", Literal[0] | TopK),
     Setting("actor_rollout_ref.rollout.temperature", Positive),
     Setting("actor_rollout_ref.rollout.top_p", Share),
-    Setting("actor_rollout_ref.rollout.top_k", TopK),
+    Setting("actor_rollout_ref.rollout.top_k", Literal[0] | TopK),  # 0: all tokens too, as in verl's files
     Setting("actor_rollout_ref.rollout.max_num_seqs", Count),
     Setting("actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes", Count),
     Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),

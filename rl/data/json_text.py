@@ -50,6 +50,8 @@ def check_metadata(path: Path, wanted: str) -> None:
     except OSError:  # there is none
         return
     found = content.get("format") if isinstance(content, dict) else None
+    if found is None:
+        raise UserError(f"{path} is damaged, or belongs to another program: delete it, or name another file.")
     if found != wanted:
         raise UserError(
             f"{path} is not of the format {wanted} but {found}: it belongs to another file of this name; name another "

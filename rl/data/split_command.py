@@ -62,7 +62,9 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         sys.stdout.write(summary(parts, threshold, n, launch.paper))
         given = {"TRAIN_CORRECT": correct, "TRAIN_WRONG": wrong} if options.out else {}
         store = " ".join([*(f"{name}={shlex.quote(str(part))}" for name, part in given.items()), "dph store"])
-        sys.stdout.write(f"Wrote {correct} and {wrong}.\n{following(store, chosen)}")
+        sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
+        if threshold == launch.near_perfect:  # another split may be for another purpose
+            sys.stdout.write(following(store, chosen))
 
 
 def _check_parts(correct: Path, wrong: Path, read: list[Path]) -> None:

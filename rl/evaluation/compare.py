@@ -211,11 +211,15 @@ def _specs(methods: dict[str, list[Path]]) -> "tuple[dict[int, ReportSpec], dict
         if (models := len(evaluation.trained)) != 1:
             raise UserError(f"--seeds: {folder} holds an evaluation of {models} trained models: name a run per seed.")
         steps[method].setdefault(evaluated_step(model_of(evaluation, evaluation.trained[0])), folder)
+    caveats = []
     for method, found in steps.items():
         if len(found) > 1:
             listed = ", ".join(f"{folder} at step {step or 'unknown'}" for step, folder in found.items())
-            raise UserError(f"--seeds {method}: the runs were evaluated at different steps ({listed}).")
+            said = f"The runs of {method} were evaluated at different steps: {listed}."
+            sys.stderr.write(f"{said}\n")
+            caveats.append(said)
     whole = comparison_spec(named)
+    whole = whole.model_copy(update={"caveats": [*whole.caveats, *caveats]})
     run_names = dict(zip(runs, whole.trained, strict=True))
     rehearse = {method for (method, _), name in run_names.items() if name.startswith(WITH_DIVERGENCE)}
     names: dict[str, str] = {}

@@ -184,7 +184,7 @@ def _require_last_step(candidate: Candidate) -> None:
     assert run is not None
     for name in spec.trained:
         model = model_of(spec, name)
-        if len(spec.trained) > 1 and not model.is_relative_to(candidate.folder):
+        if len(spec.trained) > 1 and not model.resolve().is_relative_to(candidate.folder):
             continue  # another run's
         evaluated = evaluated_step(model)
         if evaluated not in (None, run.step):

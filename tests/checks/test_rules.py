@@ -219,11 +219,17 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "policy_loss.dro_beta=None must be a number above 0 with loss_mode=dro, whose penalty on the log-ratio",
         ),
         (
-            {f"{ACTOR}kl_loss_type": "foo"},
+            {f"{ACTOR}use_kl_loss": True, f"{ACTOR}kl_loss_type": "foo"},
             "actor.kl_loss_type=foo is not one of verl's estimators of the KL: use low_var",
         ),
-        ({f"{ACTOR}kl_loss_type": None}, "actor.kl_loss_type=None is not one of verl's estimators of the KL"),
-        ({"algorithm.kl_penalty": "full"}, "algorithm.kl_penalty=full is not one of verl's estimators of the KL"),
+        (
+            {f"{ACTOR}use_kl_loss": True, f"{ACTOR}kl_loss_type": None},
+            "actor.kl_loss_type=None is not one of verl's estimators of the KL",
+        ),
+        (
+            {"algorithm.use_kl_in_reward": True, "algorithm.kl_penalty": "full"},
+            "algorithm.kl_penalty=full is not one of verl's estimators of the KL",
+        ),
         ({f"{FSDP}model_dtype": "foo"}, "actor.fsdp_config.model_dtype=foo is unknown: use one of fp32, bf16, fp16."),
         ({f"{FSDP}mixed_precision.param_dtype": 64}, "actor.fsdp_config.mixed_precision.param_dtype=64 is unknown"),
         ({"actor_rollout_ref.rollout.dtype": "foo"}, "actor_rollout_ref.rollout.dtype=foo is unknown: use one of"),
@@ -344,7 +350,7 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         # verl pads a step to whole mini-batches: 12 prompts of 4 rollouts, 48 rows
         FIXED | PLAIN | {f"{ACTOR}ppo_mini_batch_size": 6, f"{LOG_PROB}micro_batch_size_per_gpu": 3},
         SHORT | {TOKENS: 128},
-        {f"{POLICY_LOSS}loss_mode": "dro", f"{POLICY_LOSS}dro_beta": 0.1, f"{ACTOR}kl_loss_type": "k3+"},
+        {f"{POLICY_LOSS}loss_mode": "dro", f"{POLICY_LOSS}dro_beta": 0.1, "algorithm.kl_penalty": "full"},
         {"data.gen_batch_size": 4, "reward.reward_manager.name": "dapo"},
         COLOCATE | {"data.gen_batch_size": 3},  # verl takes 1
         ULYSSES | {TOKENS: 512},

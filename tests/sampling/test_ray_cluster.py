@@ -1,21 +1,41 @@
 """A running Ray that is joined: what its processes get from this one."""
 
+import pytest
 from omegaconf import OmegaConf
 
-from verl.dph.sampling.ray_cluster import join_running, task_runner_options
+from verl.dph.cpu.in_process import InProcessActorClass
+from verl.dph.main import Arming
+from verl.dph.sampling.ray_cluster import join_running, services_variables
 
 
-def test_the_keys_of_services_reach_the_loggers_and_not_the_settings(monkeypatch):
-    for name, value in {"WANDB_API_KEY": "secret", "SWANLAB_MODE": "local", "DPH_HEAD": "10.0.0.1"}.items():
+@pytest.fixture
+def given(monkeypatch):
+    found = {"WANDB_API_KEY": "secret", "SWANLAB_MODE": "local"}
+    for name, value in found.items():
         monkeypatch.setenv(name, value)
+    return found
+
+
+def test_the_keys_of_services_reach_the_loggers_and_not_the_settings(given, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    on_head = {"resources": {"node:10.0.0.1": 0.001}}
-    assert task_runner_options() == on_head  # the run's own Ray inherits this environment
+    assert services_variables() == {}  # the run's own Ray inherits this environment
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    options = task_runner_options()
-    variables = options.pop("runtime_env")["env_vars"]
-    assert options == on_head and {"WANDB_API_KEY": "secret", "SWANLAB_MODE": "local"}.items() <= variables.items()
-    assert all(name.startswith(("WANDB_", "SWANLAB_")) for name in variables)
+    variables = services_variables()
+    assert given.items() <= variables.items() and all(name.startswith(("WANDB_", "SWANLAB_")) for name in variables)
     config = OmegaConf.create({"ray_kwargs": {"ray_init": {"num_cpus": 2}}})
     join_running(config)
     assert "secret" not in OmegaConf.to_yaml(config)
+
+
+def test_the_task_runner_gets_them_when_it_starts():
+    """As verl's run_ppo makes it, with options of its own or without."""
+
+    class Runner:
+        def __init__(self, environment):
+            self.environment = environment
+
+    armed = []
+    runner = Arming(InProcessActorClass(Runner), lambda: armed.append(1), {"WANDB_API_KEY": "secret"})
+    for actor_class in (runner, runner.options(runtime_env={})):
+        assert actor_class.remote()._instance.environment == {"WANDB_API_KEY": "secret"}
+    assert len(armed) == 2

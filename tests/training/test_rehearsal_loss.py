@@ -23,10 +23,10 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.metric import Metric
 
+from benchmarks.standalone_worker import batch_of
 from tests.programs import REPOSITORY
 from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss, update_metrics
-from verl.dph.training.standalone_worker import batch_of
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3

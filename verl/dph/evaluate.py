@@ -120,7 +120,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
     by_output = {job.output: job for job in jobs}
     for job in jobs:
-        if job.responses is not None:
+        if job.responses is not None and not job.complete():
             check_same_prompts(job, by_output[job.responses])
     return jobs
 

@@ -4,8 +4,9 @@ With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store inste
 """
 
 import logging
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
-from verl.dph.sampling.ray_cluster import join_running, task_runner_options
+from verl.dph.pef.row_sources import source_of
+from verl.dph.sampling.ray_cluster import join_running, on_head, services_variables
 from verl.dph.training import advantages, batch_balance, tracking
 from verl.dph.training.run_record import RunRecord
 
@@ -32,7 +34,15 @@ _TaskRunnerV1: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
 
 
 class TaskRunner(_TaskRunnerV1):
-    """verl's TaskRunner with our trainers."""
+    """verl's TaskRunner with our trainers.
+
+    Args:
+        environment: further variables of this process.
+    """
+
+    def __init__(self, environment: Mapping[str, str]):
+        super().__init__()
+        os.environ.update(environment)
 
     def run(self, config: DictConfig):
         from verl.trainer.ppo.v1 import trainer_base
@@ -52,20 +62,20 @@ class TaskRunner(_TaskRunnerV1):
 
 
 class Arming:
-    """An actor class that arms SIGTERM before it starts its actor.
+    """The actor class of the task runner. It arms SIGTERM before it starts its actor.
 
     SIGTERM can only be armed after ray.init, which verl's run_ppo calls before it starts the task runner.
     """
 
-    def __init__(self, actor_class: ray.actor.ActorClass, arm: Callable[[], object]):
-        self._actor_class, self._arm = actor_class, arm
+    def __init__(self, actor_class: ray.actor.ActorClass, arm: Callable[[], object], *arguments: Any):
+        self._actor_class, self._arm, self._arguments = actor_class, arm, arguments
 
     def options(self, **options) -> "Arming":
-        return Arming(self._actor_class.options(**options), self._arm)
+        return Arming(self._actor_class.options(**options), self._arm, *self._arguments)
 
     def remote(self) -> ray.actor.ActorHandle:
         self._arm()
-        return self._actor_class.remote()
+        return self._actor_class.remote(*self._arguments)
 
 
 def _start(config: DictConfig, folder: Path) -> None:
@@ -73,8 +83,8 @@ def _start(config: DictConfig, folder: Path) -> None:
     with stoppable_when_armed() as arm, console_log(folder / CONSOLE):
         logging.getLogger(__package__).info("Starting Ray and loading the model (about 30 s for a small one) ...")
         on_cpu = config.trainer.device == "cpu"
-        task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(**task_runner_options())(TaskRunner)
-        main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm))
+        task_runner = InProcessActorClass(TaskRunner) if on_cpu else ray.remote(resources=on_head())(TaskRunner)
+        main_ppo.run_ppo(config, task_runner_class=Arming(task_runner, arm, services_variables()))
 
 
 def main(config: DictConfig) -> None:
@@ -84,7 +94,9 @@ def main(config: DictConfig) -> None:
             _start(config, run.folder)
     if run.writes_store:
         if experiment := chosen_experiment():
-            sys.stdout.write(following("dph train js_kl NAME", experiment))
+            # Rows that are not the refinement's are for the forward KL (docs/howto/foreign-responses.md).
+            method = "forward_kl" if source_of(config.data) else "js_kl"
+            sys.stdout.write(following(f"dph train {method} NAME", experiment))
     else:
         sys.stdout.write(f"{run.finished or RunRecord.load(run.folder).summary(config)}\n")
 

@@ -206,8 +206,11 @@ def text_only(config: DictConfig) -> Iterator[str]:
         )
 
 
-def config_json(model: DictConfig) -> PretrainedConfig:
+def config_json(model: DictConfig, name: str = "actor_rollout_ref.model") -> PretrainedConfig:
     """The model's config.json with the changes of model.override_config, as verl's HFModelConfig makes them.
+
+    Args:
+        name: of the section in the settings.
 
     Raises:
         UserError: it cannot be read or changed, or transformers does not know such a model.
@@ -219,9 +222,7 @@ def config_json(model: DictConfig) -> PretrainedConfig:
         return found
     except (OSError, ValueError, AttributeError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"The config.json of actor_rollout_ref.model.path={model.path} cannot be used: {reason}"
-        ) from error
+        raise UserError(f"The config.json of {name}.path={model.path} cannot be used: {reason}") from error
 
 
 def cache(config: DictConfig) -> Iterator[str]:
@@ -249,7 +250,9 @@ def precisions(config: DictConfig) -> Iterator[str]:
 
 def soft_capping(config: DictConfig) -> Iterator[str]:
     for role in roles(config):
-        cap = attention.soft_cap(config_json(role.model)) if role.attention == attention.SDPA else None
+        if role.attention != attention.SDPA:
+            continue
+        cap = attention.soft_cap(config_json(role.model, role.model_name))
         if cap is not None:
             yield (
                 f"{role.model_name}.override_config.{attention.KEY}={attention.SDPA} leaves out the "

@@ -350,7 +350,9 @@ def dro(config: DictConfig) -> Iterator[str]:
 def kl_penalties(config: DictConfig) -> Iterator[str]:
     """verl asks for the estimator in the first update."""
     actor, algorithm = config.actor_rollout_ref.actor, config.algorithm
-    for key, name in {"actor.kl_loss_type": actor.kl_loss_type, "algorithm.kl_penalty": algorithm.kl_penalty}.items():
+    found = {"actor.kl_loss_type": actor.kl_loss_type} if actor.use_kl_loss else {}
+    found |= {"algorithm.kl_penalty": algorithm.kl_penalty} if algorithm.use_kl_in_reward else {}
+    for key, name in found.items():
         try:
             kl_penalty(torch.zeros(1), torch.zeros(1), name)
         except (AttributeError, NotImplementedError):

@@ -165,7 +165,7 @@ def samples(config: DictConfig) -> Iterator[str]:
     """What changes all responses, and is not in the metadata of samples (sampling/job.py)."""
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
     if rollout.ignore_eos:
-        yield ("actor_rollout_ref.rollout.ignore_eos=True samples on after the end of a response: set it to False.")
+        yield "actor_rollout_ref.rollout.ignore_eos=True samples on after the end of a response: set it to False."
     if model.lora_adapter_path:
         yield (
             "The model of actor_rollout_ref.model.path is sampled, and "

@@ -1,12 +1,13 @@
 """The attention of the models that a run trains: flash attention if it is available, otherwise sdpa.
 
-transformers has three implementations (PreTrainedModel._check_and_adjust_attn_implementation):
+transformers has, among others (PreTrainedModel._check_and_adjust_attn_implementation):
 
     flash_attention_2              the package flash-attn
     kernels-community/flash-attn2  its kernel, which the package kernels downloads from the Hugging Face Hub
     sdpa                           torch's implementation, which reads packed rows through a dense mask
+    eager                          plain products of matrices, also with Gemma 2's cap on the logits
 
-verl packs rows for all three, and its Ulysses wraps transformers' call of either flash attention.
+verl packs rows for all of them, and its Ulysses wraps transformers' call of either flash attention.
 """
 
 import functools

@@ -35,7 +35,7 @@ def job_of(config: DictConfig) -> SamplingJob:
 
 def is_complete(store: Store, correct: Path) -> bool:
     """Whether a store of refinement samples has a row for exactly the prompts of `correct`."""
-    return sorted(row.id for row in store.rows) == sorted(pq.read_table(correct, columns=["id"])["id"].to_pylist())
+    return len(store.rows) == pq.read_metadata(correct).num_rows and {row.id for row in store.rows} == ids_of([correct])
 
 
 def check(config: DictConfig) -> None:
@@ -49,7 +49,7 @@ def check(config: DictConfig) -> None:
     wrong = file_of_failures(config.data)
     if wrong is None:
         return
-    ids_of([wrong])
+    ids_of([wrong])  # a file that can be read, with ids
     [correct] = files_of(config.data.sft_files)
     try:
         pq.read_table(correct).cast(pq.read_schema(wrong))  # as move_rows does

@@ -74,7 +74,7 @@ def check_source(store: Store, path: Path, source: dict[str, str | int | float])
     recorded = {name: store.meta[name] for name in dict.fromkeys((*source, *names)) if name in store.meta}
     if recorded != source:
         raise UserError(
-            f"D_pef store {path} holds {_words(recorded)}, and this run would write {_words(source)}: {REPLACE}."
+            f"D_pef store {path} records {_words(recorded)}, and this run would write {_words(source)}: {REPLACE}."
         )
 
 

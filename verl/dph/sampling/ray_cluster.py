@@ -1,7 +1,6 @@
 """Join the running Ray of RAY_ADDRESS, such as a cluster of several nodes (rl/cluster)."""
 
 import os
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.utils.device import get_resource_name
@@ -42,15 +41,16 @@ def join_running(config: DictConfig) -> None:
             storage.required_node_resource = get_resource_name()
 
 
-def task_runner_options() -> dict[str, Any]:
-    """Ray's options for the process with the loggers: on the head node, where the user looks for its files, and with
-    the services' variables, which a Ray that somebody else started lacks.
-
-    They hold keys. So they are not among the settings, which manifest.json and the services get.
-    """
+def on_head() -> dict[str, float]:
+    """Ray resources that place a process on the head node, where the user looks for its files."""
     head = os.environ.get(_HEAD)
-    options: dict[str, Any] = {"resources": {f"node:{head}": _A_LITTLE} if head else {}}
-    variables = {name: value for name, value in os.environ.items() if name.startswith(_OF_SERVICES)}
-    if joins_ray() and variables:
-        options["runtime_env"] = {"env_vars": variables}
-    return options
+    return {f"node:{head}": _A_LITTLE} if head else {}
+
+
+def services_variables() -> dict[str, str]:
+    """The variables of the services that training logs to, which a Ray that somebody else started lacks.
+
+    They hold keys. So they are neither among the settings, which manifest.json and the services get, nor in a
+    runtime_env, which Ray shows.
+    """
+    return {name: value for name, value in os.environ.items() if joins_ray() and name.startswith(_OF_SERVICES)}
