@@ -188,7 +188,7 @@ def files(tmp_path) -> dict[str, str]:
         "FOREIGN_PT": "foreign.pt",
     }
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text('{"model_type": "llama"}')
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "llama", "max_position_embeddings": 131072}')
     for name in names.values():
         (tmp_path / name).touch()
     return {variable: str(tmp_path / name) for variable, name in names.items()} | {

@@ -239,7 +239,7 @@ def precisions(config: DictConfig) -> Iterator[str]:
     found = {"actor_rollout_ref.rollout.dtype": rollout.dtype} if rollout.name == "hf" else {}
     for role in roles(config):
         found[f"{role.engine_name}.model_dtype"] = role.engine.model_dtype
-        mixed = role.engine.mixed_precision or {}
+        mixed = role.engine.get("mixed_precision") or {}
         found |= {f"{role.engine_name}.mixed_precision.{name}": mixed[name] for name in mixed if name in MIXED}
     for key, value in found.items():
         try:
