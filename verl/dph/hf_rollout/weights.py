@@ -43,8 +43,8 @@ class WeightStage:
         A tied parameter may come under one of its names or, with equal values, under several.
 
         Raises:
-            ValueError: when parameters are missing, unknown or of another shape than the model's, or tied ones differ;
-                the model is not changed.
+            ValueError: when parameters are missing, unknown, of another shape than the model's or not finite, or tied
+                ones differ; the model is not changed.
         """
         staged, self._staged = self._staged, {}
         arrived: dict[int, torch.Tensor] = {}  # by the target's id, which tied parameters share
@@ -57,7 +57,10 @@ class WeightStage:
                     f"weight update: {name} has the shape {tuple(weight.shape)}, the rollout's model needs "
                     f"{tuple(target.shape)}"
                 )
-            if not torch.equal(arrived.setdefault(id(target), weight), weight):
+            if not weight.isfinite().all():
+                raise ValueError(f"weight update: {name} holds NaN or infinity: training has diverged")
+            other = arrived.setdefault(id(target), weight)
+            if other is not weight and not torch.equal(other, weight):
                 raise ValueError(f"weight update: the tied parameter {name} arrived with different values")
         missing = [name for name, target in self._targets.items() if id(target) not in arrived]
         if missing:
