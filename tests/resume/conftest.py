@@ -31,7 +31,7 @@ SETTINGS = SMALL_RUN | {
     "MAX_PROMPT_LENGTH": "16",
     "MAX_RESPONSE_LENGTH": "24",
     "TOP_P": "0.95",
-    "MAX_TOKENS_PER_GPU": "120",  # several micro-batches a mini-batch
+    "MAX_TOKENS_PER_GPU": "128",  # several micro-batches a mini-batch
     "SAVE_FREQ": str(STOP),
     "VAL_N": "2",
 }
