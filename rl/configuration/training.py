@@ -31,6 +31,8 @@ else:
 # data.sft_top_k: fewer than 8 next tokens leave much probability to the bucket of all others. Beyond 128, each more
 # takes 6 bytes per token of the store and hardly changes the divergence.
 _TopK = Annotated[int, Field(ge=0, le=0), "0"] | Annotated[int, Field(ge=8, le=128)]
+# 0 is all tokens too, in verl's files.
+_RolloutTopK = Annotated[Literal[0] | TopK, "a number of tokens, or -1 for all"]
 
 # gain stays below 1 / ERROR_CLIP (verl/dph/divergence/eta_schedule.py), so that the factor of an update is positive.
 _Gain = Annotated[float, Field(gt=0, lt=5)]
@@ -257,10 +259,10 @@ OF_VERL = (
     Setting("actor_rollout_ref.rollout.val_kwargs.n", Count),
     Setting("actor_rollout_ref.rollout.val_kwargs.temperature", PositiveOrZero),
     Setting("actor_rollout_ref.rollout.val_kwargs.top_p", Share),
-    Setting("actor_rollout_ref.rollout.val_kwargs.top_k", Literal[0] | TopK),
+    Setting("actor_rollout_ref.rollout.val_kwargs.top_k", _RolloutTopK),
     Setting("actor_rollout_ref.rollout.temperature", Positive),
     Setting("actor_rollout_ref.rollout.top_p", Share),
-    Setting("actor_rollout_ref.rollout.top_k", Literal[0] | TopK),  # 0: all tokens too, as in verl's files
+    Setting("actor_rollout_ref.rollout.top_k", _RolloutTopK),
     Setting("actor_rollout_ref.rollout.max_num_seqs", Count),
     Setting("actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes", Count),
     Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),
