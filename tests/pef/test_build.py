@@ -384,7 +384,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, caplog):
         ({"max_prompt_length": 17}, "max_prompt_length=16,.*max_prompt_length=17"),
         ({"sft_wrong_files": "null"}, "prompt_ids=.*, and this run would write .*prompt_ids="),
     ):
-        with pytest.raises(UserError, match=f"holds responses=.*{named}.*: name another file in data.sft_pt"):
+        with pytest.raises(UserError, match=f"records responses=.*{named}.*: name another file in data.sft_pt"):
             build.write_store(trainer(**given | change))
 
     keys = ("id", "prompt", "response")

@@ -207,7 +207,6 @@ ROLLOUT, MODEL = "actor_rollout_ref.rollout.", "actor_rollout_ref.model."
 @pytest.mark.parametrize(
     ("change", "recorded"),
     [
-        ({f"{ROLLOUT}max_model_len": 15}, " max_model_len=15"),
         ({f"{ROLLOUT}max_model_len": 20}, ""),  # all that a prompt and a response may have
         ({f"{ROLLOUT}logprobs_mode": "raw_logprobs"}, ' logprobs_mode="raw_logprobs"'),
         ({f"{ROLLOUT}logprobs_mode": "raw_logprobs", "presample.log_probs": False}, ""),
@@ -219,6 +218,16 @@ ROLLOUT, MODEL = "actor_rollout_ref.rollout.", "actor_rollout_ref.model."
 def test_what_changes_responses_is_in_the_metadata(overrides, change, recorded):
     """Files of the defaults stay as they are, so that older ones are resumed."""
     assert prepared(overrides | change).metadata.engine == "hf float32" + recorded
+
+
+def test_a_context_that_cuts_responses_is_in_the_metadata(overrides):
+    """Pre-sampling rejects it; an evaluation's splits have lengths of their own."""
+    config = composed(overrides)
+    settings = presample.check_settings(config)
+    config.actor_rollout_ref.rollout.max_model_len = 15
+    files, output = files_of(config.data.train_files), Path(config.presample.output)
+    found = job.prepare(config, files=files, settings=settings, output=output)
+    assert found.metadata.engine == "hf float32 max_model_len=15"
 
 
 @pytest.mark.slow
