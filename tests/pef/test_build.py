@@ -275,7 +275,9 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
         prepare(trainer(**solved | {"sft_responses_per_prompt": 2}).config)
 
     # It lacks the solved prompts of other files.
-    with pytest.raises(UserError, match="records samples=.*prompt_ids=.*, and this run would write samples=.*prompt_ids"):
+    with pytest.raises(
+        UserError, match="records samples=.*prompt_ids=.*, and this run would write samples=.*prompt_ids"
+    ):
         prepare(trainer(**solved | {"sft_wrong_files": "null"}).config)
 
     some = {"sft_pt": tmp_path / "some.pt", "sft_responses_per_prompt": 2, "sft_coverage": "mastered"}
