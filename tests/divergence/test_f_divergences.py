@@ -224,8 +224,8 @@ def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d, device):
     assert abs(weight) < 1e12 and 0 <= value + 1e-12 < 1e12
     if abs(d) >= 1e-12:
         assert weight * d > 0
-    else:  # computed in float64, whose rounding decides the sign of what is nothing
-        assert abs(weight) <= 1e-12
+    else:  # computed in float64, whose rounding decides the sign of what is nothing; the weight is f''(1) d
+        assert abs(weight) <= (2 if name == "chi_square" else 1) * 1e-12
 
 
 @pytest.mark.parametrize("name", GENERATORS)
