@@ -168,7 +168,7 @@ def add_experiment(parser: argparse.ArgumentParser, default: str = DEFAULT_EXPER
     parser.add_argument("--experiment", choices=names, metavar="NAME", help=about)
 
 
-def following(command: str, experiment: str) -> str:
+def next_step(command: str, experiment: str) -> str:
     """The line that ends a step before training: the next command.
 
     Args:

@@ -129,6 +129,6 @@ def no_setting(key: str, names: Sequence[str]) -> str:
     by_end = {name.split(".")[-1]: name for name in names}
     near = get_close_matches(key, names, n=_SHOWN)
     near = near or [by_end[end] for end in get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
-    lists = "--help lists our settings, and --help-all of `python -m verl.dph.main` verl's too."
-    hint = f"did you mean {' or '.join(near)}?" if near else lists
-    return f"{key} is not a setting: {hint}"
+    if near:
+        return f"{key} is not a setting: did you mean {' or '.join(near)}?"
+    return f"{key} is not a setting: --help lists ours, and --help-all of `python -m verl.dph.main` verl's too."

@@ -1,10 +1,7 @@
 """JSON from files that others wrote."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from rl.common.errors import UserError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -33,30 +30,6 @@ def loads_or_none(text: str | bytes) -> Any:
         return loads(text)
     except ValueError:
         return None
-
-
-def check_metadata(path: Path, wanted: str) -> None:
-    """Reject a file's name if another kind of file has its metadata there: F.parquet and F.jsonl share F.meta.json.
-
-    Args:
-        path: F.meta.json, which may not exist yet.
-        wanted: the `format` of the metadata that the file would get.
-
-    Raises:
-        UserError: naming the format that was found.
-    """
-    try:
-        content = loads_or_none(path.read_bytes())
-    except OSError:  # there is none
-        return
-    found = content.get("format") if isinstance(content, dict) else None
-    if found is None:
-        raise UserError(f"{path} is damaged, or belongs to another program: delete it, or name another file.")
-    if found != wanted:
-        raise UserError(
-            f"{path} is not of the format {wanted} but {found}: it belongs to another file of this name; name another "
-            "file."
-        )
 
 
 def line_of(record: Any) -> bytes:

@@ -18,7 +18,8 @@ from rl.common.append_log import AppendLog, open_samples
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
-from rl.data.json_text import check_metadata, line_of, loads, record_of
+from rl.data.json_text import line_of, loads, record_of
+from rl.data.metadata_file import check_metadata, metadata_path
 
 FORMAT = "dph-samples/1"
 LOG_PROB_DECIMALS = 6
@@ -113,11 +114,6 @@ class SampleMetadata:
 HASHES = ("model_hash", "tokenizer_hash", "config_hash")
 
 
-def metadata_path(samples: Path) -> Path:
-    """F.meta.json beside F.jsonl."""
-    return samples.with_suffix(".meta.json")
-
-
 def journal_path(samples: Path) -> Path:
     """F.drawn beside F.jsonl."""
     return samples.with_suffix(".drawn")
@@ -134,7 +130,7 @@ def check_name(samples: Path) -> None:
     exists = existing_part(samples.parent)
     if not exists.is_dir():
         raise UserError(f"{samples} cannot be written, because {exists} is a file: name another file.")
-    check_metadata(metadata_path(samples), FORMAT)
+    check_metadata(samples, FORMAT)
 
 
 def holds_samples_of(samples: Path, metadata: SampleMetadata) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
-from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files, following
+from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files, next_step
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.data.wording import histogram, named, number_of, without_reference
 
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         store = " ".join([*(f"{name}={shlex.quote(str(part))}" for name, part in given.items()), "dph store"])
         sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
         if threshold == launch.near_perfect:  # another split may be for another purpose
-            sys.stdout.write(following(store, chosen))
+            sys.stdout.write(next_step(store, chosen))
 
 
 def _check_parts(correct: Path, wrong: Path, read: list[Path]) -> None:

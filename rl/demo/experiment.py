@@ -1,7 +1,6 @@
 """The experiment with one of the demo's models as stages in one folder."""
 
 import functools
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from rl.configuration.nesting import flat
 from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
+from rl.demo.progress import samples_drawn, steps_trained
 from rl.demo.stages import Pipeline, Stage
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class Experiment:
             seconds=10 + made.sample_seconds * samples,
             outputs=[self._presampled.parent],
             total=samples,
-            count=lambda: _samples([self._presampled], samples),
+            count=lambda: samples_drawn([self._presampled], samples),
             needs=["model"],
         )
         return [task, model, presample]
@@ -291,7 +291,7 @@ class Experiment:
             seconds=50 + self.model.step_seconds * total,
             outputs=[run],
             total=total,
-            count=lambda: _steps(run, total),
+            count=lambda: steps_trained(run, total),
             needs=[self._needed(method, draw)],
         )
 
@@ -375,7 +375,7 @@ class Experiment:
             seconds=15 + self.model.sample_seconds * total,
             outputs=[folder],
             total=total,
-            count=lambda: _samples(folder.rglob("*.jsonl"), total),
+            count=lambda: samples_drawn(folder.rglob("*.jsonl"), total),
             needs=[need],
         )
 
@@ -436,23 +436,3 @@ def _python(module: str, *words: str) -> list[str]:
 def _mapping(paths: dict[str, Path]) -> str:
     """A Hydra override's value; quoted, because a path may hold characters that Hydra parses."""
     return "{" + ",".join(f"{name}:'{path}'" for name, path in paths.items()) + "}"
-
-
-def _samples(files: Iterable[Path], total: int) -> tuple[int, str]:
-    """How many samples there are, and how many of how many."""
-    drawn = sum(path.read_bytes().count(b"\n") for path in files if path.exists())
-    return drawn, f"sample {drawn:,}/{total:,}"
-
-
-def _steps(run: Path, total: int) -> tuple[int, str]:
-    """The last step that a run has logged, with its reward; a resumed run logs into another file."""
-    step, reward = 0, ""
-    for part in sorted((run / LOGS).glob("*.jsonl"), reverse=True):
-        with open(part, "rb") as file:
-            file.seek(max(0, os.path.getsize(part) - 65_536))
-            rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
-        if rows:
-            row = json.loads(rows[-1])
-            step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
-            break
-    return step, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")

@@ -5,14 +5,18 @@
 A stage's rate is measured from its first step, without its start-up.
 """
 
+import json
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from rl.common.duration import duration
+from rl.data.training_run import LOGS
 
 if TYPE_CHECKING:
     from rl.demo.stages import Stage
@@ -131,3 +135,23 @@ def _draw(bar: tqdm, share: float, text: str) -> None:
     bar.n = min(share, 1.0)
     bar.bar_format = "{desc} {percentage:3.0f}%|{bar:12}| " + text
     bar.refresh()
+
+
+def samples_drawn(files: Iterable[Path], total: int) -> tuple[int, str]:
+    """How many samples there are, and how many of how many."""
+    drawn = sum(path.read_bytes().count(b"\n") for path in files if path.exists())
+    return drawn, f"sample {drawn:,}/{total:,}"
+
+
+def steps_trained(run: Path, total: int) -> tuple[int, str]:
+    """The last step that a run has logged, with its reward; a resumed run logs into another file."""
+    step, reward = 0, ""
+    for part in sorted((run / LOGS).glob("*.jsonl"), reverse=True):
+        with open(part, "rb") as file:
+            file.seek(max(0, os.path.getsize(part) - 65_536))
+            rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
+        if rows:
+            row = json.loads(rows[-1])
+            step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
+            break
+    return step, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")

@@ -437,10 +437,10 @@ def test_sdpa_is_rejected_where_it_computes_another_model(run, tmp_path):
 def test_a_model_without_a_cache_of_keys_and_values_is_rejected_with_hf(run, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
     config = run.config({f"{MODEL}path": str(tmp_path)})
-    [sentence] = model.cache(config)
+    [sentence] = model.sampled_by_hf(config)
     assert sentence.startswith(f"rollout.name=hf continues responses from a cache of keys and values, which {tmp_path}")
     config.actor_rollout_ref.rollout.name = "vllm"
-    assert not [*model.cache(config)]
+    assert not [*model.sampled_by_hf(config)]
 
 
 def test_what_verl_rejects_is_a_sentence_too(run):

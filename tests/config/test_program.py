@@ -28,7 +28,7 @@ ACTOR = "actor_rollout_ref.actor."
         (MAIN, "+actor.sft_loss_coeff=1", f"its full name is {ACTOR}sft_loss_coeff."),
         (MAIN, "device=cpuu", f"device=cpuu is unknown: use one of {DEVICES}."),
         (MAIN, "device=cuda", "device=cuda needs a GPU, and torch finds none here"),
-        (MAIN, "xyzzy=1", "xyzzy is not a setting: --help lists our settings, and --help-all of `python -m"),
+        (MAIN, "xyzzy=1", "xyzzy is not a setting: --help lists ours, and --help-all of `python -m"),
         (MAIN, "data.sft_pt=a=b", "The command line cannot be read: mismatched input '=' expecting <EOF>."),
         (EVALUATE, "evaluate.modles={}", "evaluate.modles is not a setting: did you mean evaluate.models"),
     ],

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
+from rl.data.metadata_file import metadata_path
 from rl.data.sample_file import (
     REQUIRED_KEYS,
     PendingResponse,
@@ -15,7 +16,6 @@ from rl.data.sample_file import (
     SampleRecord,
     SampleWriter,
     journal_path,
-    metadata_path,
     read_metadata,
     read_samples,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.sample_file import metadata_path
+from rl.data.metadata_file import metadata_path
 from rl.data.split_command import parser, settings_of
 from tests.data.test_split import CORRECT, accs_of, ids, parts_of
 from tests.sample_files import N, math_row, write_parquet, write_samples

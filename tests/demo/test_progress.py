@@ -7,8 +7,7 @@ import re
 import pytest
 
 from rl.demo import progress
-from rl.demo.experiment import _samples, _steps
-from rl.demo.progress import Progress
+from rl.demo.progress import Progress, samples_drawn, steps_trained
 from rl.demo.stages import Stage
 
 
@@ -94,19 +93,19 @@ def test_a_run_that_was_killed_after_its_checkpoint_has_an_estimate_from_the_ste
 
 def test_what_is_there_is_counted_while_it_is_written(tmp_path):
     run = tmp_path / "runs" / "grpo"
-    assert _steps(run, 80) == (0, "step 0/80")
+    assert steps_trained(run, 80) == (0, "step 0/80")
     log = run / "metrics" / "20261122-163823.jsonl"
     log.parent.mkdir(parents=True)
     rows = [json.dumps({"step": step, "data": {"critic/score/mean": step / 40}}) for step in range(1, 38)]
     log.write_text("\n".join(rows)[:-9])  # the last line is being written
-    assert _steps(run, 80) == (36, "step 36/80  reward .90")
+    assert steps_trained(run, 80) == (36, "step 36/80  reward .90")
     # A run that continues at a checkpoint logs into a file of its own.
     resumed = log.with_name("20261122-170000.jsonl")
     resumed.touch()
-    assert _steps(run, 80)[0] == 36
+    assert steps_trained(run, 80)[0] == 36
     resumed.write_text(rows[19] + "\n")
-    assert _steps(run, 80)[0] == 20
+    assert steps_trained(run, 80)[0] == 20
     samples = tmp_path / "0.jsonl"
-    assert _samples([samples], 3072) == (0, "sample 0/3,072")
+    assert samples_drawn([samples], 3072) == (0, "sample 0/3,072")
     samples.write_text("{}\n" * 1500 + "{")
-    assert _samples([samples], 3072) == (1500, "sample 1,500/3,072")
+    assert samples_drawn([samples], 3072) == (1500, "sample 1,500/3,072")

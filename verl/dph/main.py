@@ -17,7 +17,7 @@ from verl.trainer import main_ppo
 from rl.common.console_log import console_log
 from rl.common.run_lock import sole_run
 from rl.common.signals import stoppable_when_armed
-from rl.configuration.methods import following
+from rl.configuration.methods import next_step
 from rl.configuration.names import MAIN
 from rl.data.training_run import CONSOLE
 from verl.dph.checks.rules import check_running_ray
@@ -96,7 +96,7 @@ def main(config: DictConfig) -> None:
         if experiment := chosen_experiment():
             # Rows that are not the refinement's are for the forward KL (docs/howto/foreign-responses.md).
             method = "forward_kl" if source_of(config.data) else "js_kl"
-            sys.stdout.write(following(f"dph train {method} NAME", experiment))
+            sys.stdout.write(next_step(f"dph train {method} NAME", experiment))
     else:
         sys.stdout.write(f"{run.finished or RunRecord.load(run.folder).summary(config)}\n")
 

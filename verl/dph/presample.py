@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from rl.checks.files import files_of
 from rl.common.console_log import console_log
 from rl.common.signals import Stopped, run_stoppable
-from rl.configuration.methods import following
+from rl.configuration.methods import next_step
 from rl.configuration.names import PRESAMPLE
 from rl.data.sample_file import check_name
 from rl.data.sample_summary import summarize
@@ -49,7 +49,7 @@ def main(config: DictConfig) -> None:
         sys.stdout.write(f"in all: {Drawn(summary.samples, summary.response_tokens, seconds)}\n")
     sys.stdout.write(f"Wrote {job.output}.\n")
     if experiment := chosen_experiment():
-        sys.stdout.write(following("dph split", experiment))
+        sys.stdout.write(next_step("dph split", experiment))
 
 
 async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:

@@ -20,7 +20,8 @@ from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
-from rl.data.json_text import HALF_A_PAIR, check_metadata
+from rl.data.json_text import HALF_A_PAIR
+from rl.data.metadata_file import check_metadata, metadata_path
 from rl.data.prepare.published import Input
 from rl.data.questions import scorer_question
 
@@ -89,8 +90,7 @@ class RowWriter:
         if any(output.exists() and source.path.exists() and output.samefile(source.path) for source in inputs):
             raise UserError(f"The output {output} is the input: give another --output.")
         self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
-        self._manifest_path = output.with_suffix(".meta.json")
-        check_metadata(self._manifest_path, FORMAT)
+        check_metadata(output, FORMAT)
         self.rows = 0
         self.reasons: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
@@ -181,7 +181,7 @@ class RowWriter:
         else:
             self.bad_list.unlink(missing_ok=True)  # of an earlier run
         if self.rows:
-            atomic_write.write_text(self._manifest_path, json.dumps(self._manifest(), indent=2) + "\n")
+            atomic_write.write_text(metadata_path(self.output), json.dumps(self._manifest(), indent=2) + "\n")
             os.replace(_aside(self.output), self.output)
         elif self.rejected:
             (reason, count), *_ = self.reasons.most_common(1)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rl.data.inspect.command import main
-from rl.data.sample_file import metadata_path
+from rl.data.metadata_file import metadata_path
 from tests.sample_files import math_row, record, write_parquet, write_samples
 
 

@@ -9,7 +9,7 @@ import math
 import pyarrow.parquet as pq
 import pytest
 
-from rl.data.sample_file import metadata_path
+from rl.data.metadata_file import metadata_path
 from rl.data.split import split, write_split
 from tests.sample_files import math_row, record, write_parquet, write_samples
 

@@ -33,9 +33,7 @@ _MICRO_BATCHES = {
     "actor_rollout_ref.ref": (("actor_rollout_ref.ref", "log_prob", "log_prob_use_dynamic_bsz"),),
     "critic": (("critic", "ppo_infer", None),),
 }
-
-
-MIXED = ("param_dtype", "reduce_dtype", "buffer_dtype")  # of an engine's mixed_precision
+_MIXED = ("param_dtype", "reduce_dtype", "buffer_dtype")  # of an engine's mixed_precision
 
 
 @dataclass
@@ -225,7 +223,8 @@ def config_json(model: DictConfig, name: str = "actor_rollout_ref.model") -> Pre
         raise UserError(f"The config.json of {name}.path={model.path} cannot be used: {reason}") from error
 
 
-def cache(config: DictConfig) -> Iterator[str]:
+def sampled_by_hf(config: DictConfig) -> Iterator[str]:
+    """The rollout hf needs a model with a cache of keys and values."""
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
     # None of a class in the model's folder (trust_remote_code), which the server checks.
     network = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config_json(model)), None)
@@ -240,7 +239,7 @@ def precisions(config: DictConfig) -> Iterator[str]:
     for role in roles(config):
         found[f"{role.engine_name}.model_dtype"] = role.engine.model_dtype
         mixed = role.engine.get("mixed_precision") or {}
-        found |= {f"{role.engine_name}.mixed_precision.{name}": mixed[name] for name in mixed if name in MIXED}
+        found |= {f"{role.engine_name}.mixed_precision.{name}": mixed[name] for name in mixed if name in _MIXED}
     for key, value in found.items():
         try:
             PrecisionType.to_dtype(value)
@@ -249,6 +248,7 @@ def precisions(config: DictConfig) -> Iterator[str]:
 
 
 def soft_capping(config: DictConfig) -> Iterator[str]:
+    """sdpa leaves a model's cap on attention logits out."""
     for role in roles(config):
         if role.attention != attention.SDPA:
             continue

@@ -348,7 +348,7 @@ RULES = (
     model.precisions,
     model.micro_batches,
     model.context,
-    model.cache,
+    model.sampled_by_hf,
     model.soft_capping,
     model.lora,
     model.weight_transfer,

@@ -154,7 +154,7 @@ def rules_of_sampling(subject: Subject) -> Finding:
         raise UserError(violation)
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
-        for violation in chain(model.context(config), model.cache(config)):
+        for violation in chain(model.context(config), model.sampled_by_hf(config)):
             raise UserError(violation)
     rollout = config.actor_rollout_ref.rollout
     if subject.program == PRESAMPLE and rollout.temperature <= GREEDY_TEMPERATURE and config.presample.n > 1:

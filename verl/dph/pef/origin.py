@@ -2,12 +2,11 @@
 
 import json
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.fingerprint import model_hashes
-from verl.dph.config.attention import KEY
-from verl.dph.sampling.job import chat_template
+from verl.dph.sampling.job import chat_template, override_config
 
 
 def origin_of(config: DictConfig) -> dict[str, str | int | float]:
@@ -23,14 +22,8 @@ def origin_of(config: DictConfig) -> dict[str, str | int | float]:
         "max_response_length": int(config.data.max_response_length),
         "engine_dtype": engine_dtype(config),
         "chat_template": chat_template(config),
-        "override_config": _override_config(config),
+        "override_config": json.dumps(override_config(config.actor_rollout_ref.model), sort_keys=True),
     }
-
-
-def _override_config(config: DictConfig) -> str:
-    """Changes to the model's config.json, as JSON; "{}" for none. The attention is part of the engine."""
-    found = OmegaConf.to_container(config.actor_rollout_ref.model.override_config, resolve=True)
-    return json.dumps({name: value for name, value in found.items() if name != KEY}, sort_keys=True)
 
 
 def engine_dtype(config: DictConfig) -> str:

@@ -23,6 +23,7 @@ from rl.common.fingerprint import config_hash, file_sha256, model_hashes
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import PendingResponse, SampleMetadata, SampleWriter, read_samples
 from rl.scorer.client.scorer_client import ScorerClient
+from verl.dph.config import attention
 from verl.dph.hf_rollout.sampling import end_ids
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.rollout_engine import replica_count
@@ -138,9 +139,18 @@ def _changes(config: DictConfig, settings: SamplingSettings) -> list[str]:
         "max_model_len": rollout.max_model_len if longest > (rollout.max_model_len or longest) else None,
         "logprobs_mode": rollout.logprobs_mode if settings.log_probs and mode_is_other else None,
         "engine_kwargs": _without(rollout.engine_kwargs.get(rollout.name), "kv_cache_memory_bytes"),
-        "override_config": _without(model.override_config, "attn_implementation"),
+        "override_config": override_config(model),
     }
     return [f"{name}={json.dumps(value, sort_keys=True)}" for name, value in changed.items() if value]
+
+
+def override_config(model: DictConfig) -> dict[str, Any]:
+    """Changes to the model's config.json, without the attention, which is the engine's.
+
+    Args:
+        model: actor_rollout_ref.model.
+    """
+    return _without(model.override_config, attention.KEY)
 
 
 def _without(settings: DictConfig | None, key: str) -> dict[str, Any]:
