@@ -14,8 +14,9 @@ from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.common.size import in_bytes
 
-# Bytes per parameter of what a checkpoint holds (actor.checkpoint.save_contents): float32 weights, Adam's two moments.
-CONTENT_BYTES = {"model": 4, "optimizer": 8, "hf_model": 4}
+# Bytes per parameter of what a checkpoint can hold (actor.checkpoint.save_contents; verl/utils/checkpoint/
+# checkpoint_manager.py): float32 weights, Adam's two moments.
+CONTENT_BYTES = {"model": 4, "optimizer": 8, "extra": 0, "hf_model": 4}
 # What torch and the system say when a file cannot be written. torch's writer hides the disk's error, and fails when it
 # checks its position in the file.
 _FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exceeded", "File too large")
@@ -48,7 +49,7 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
         except UserError as error:
             return skipped(f"the size of a checkpoint is not known: {error}")
     # Of all nodes: they share the folder (docs/howto/cluster.md).
-    size = sum(CONTENT_BYTES.get(part, 0) for part in contents) * count
+    size = sum(CONTENT_BYTES[part] for part in contents) * count
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"

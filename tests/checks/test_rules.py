@@ -38,6 +38,7 @@ BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
 
+AGENT_LOOP = "actor_rollout_ref.rollout.agent.default_agent_loop"
 PLAIN = of_mode("none", store=False)
 SHORT = {"data.max_prompt_length": 64, "data.max_response_length": 32}
 CORRECTION = "algorithm.rollout_correction."
@@ -319,6 +320,11 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (PLAIN | {"algorithm.adv_estimator": "remax"}, "='remax' is of verl's older trainer: use one of "),
         (PLAIN | {"algorithm.adv_estimator": "gdpo"}, "='gdpo' is of verl's older trainer: use one of "),
         (PLAIN | {"algorithm.adv_estimator": "mine"}, "='mine' is unknown: use one of gae, "),
+        ({AGENT_LOOP: "mine"}, "default_agent_loop='mine' is unknown: use one of single_turn_agent, tool_agent."),
+        ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
+        ({f"{ACTOR}optim.optimizer": "Mine"}, "(module 'torch.optim' has no attribute 'Mine'): correct"),
+        ({f"{ACTOR}optim.betas": [0.9]}, "betas=[0.9] or override_optimizer_config=None."),
+        ({"actor_rollout_ref.rollout.mode": "sync"}, "verl rejects these settings: Error in call to target"),
     ],
 )
 def test_settings_that_contradict_each_other_are_named(run, changes, sentence):

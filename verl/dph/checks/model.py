@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from omegaconf import DictConfig, OmegaConf
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, PretrainedConfig
 from verl.trainer.ppo.utils import need_reference_policy
+from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.fs import copy_to_local
 from verl.utils.model import update_model_config
 from verl.utils.torch_dtypes import PrecisionType
+from verl.workers.config.optimizer import build_optimizer
 
 from rl.checks.files import check_model
 from rl.checks.finding import Finding, ok, warn
@@ -305,6 +308,26 @@ def weight_transfer(config: DictConfig) -> Iterator[str]:
             f"{described.hidden_size}, {actor.fsdp_config.model_dtype}), which vLLM on a CPU takes as a whole: set "
             f"{needed} or more."
         )
+
+
+def check_optimizers(config: DictConfig) -> None:
+    """Make the trained models' optimizers as verl's workers do, for one parameter.
+
+    Raises:
+        UserError: there is no such class, or it rejects its settings.
+    """
+    for role in roles(config):
+        if "optim" not in role.settings:  # the frozen reference
+            continue
+        optim = omega_conf_to_dataclass(role.settings.optim)
+        try:
+            build_optimizer([torch.nn.Parameter(torch.zeros(1))], optim)
+        except Exception as error:  # of any class that the settings name
+            raise UserError(
+                f"{role.name}.optim makes no optimizer ({error.__cause__ or error}): correct "
+                f"optimizer={optim.optimizer}, optimizer_impl={optim.optimizer_impl}, betas={optim.betas} or "
+                f"override_optimizer_config={optim.override_optimizer_config}."
+            ) from error
 
 
 def data_parallel_ranks(config: DictConfig) -> int:

@@ -7,12 +7,14 @@ from itertools import chain
 import ray
 import torch
 from omegaconf import DictConfig, OmegaConf
+from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 from verl.experimental.reward_loop.reward_manager.registry import REWARD_MANAGER
 from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 from verl.utils.tracking import Tracking
 
+from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_set
 from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
@@ -52,15 +54,21 @@ def check(config: DictConfig) -> None:
 
 
 def registered(config: DictConfig) -> Iterator[str]:
-    """Settings whose values are names in verl's registries, which rl/configuration cannot list without verl."""
+    """Settings whose values are names that verl knows, which rl/configuration cannot list without verl."""
     choices = {
         "algorithm.adv_estimator": [name for name in ADV_ESTIMATOR_REGISTRY if name not in OF_OLDER_TRAINER],
         "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
         "trainer.logger": LOGGERS,
     }
+    agent = config.actor_rollout_ref.rollout.agent
+    if not agent.agent_loop_config_path:  # a file with loops of the user's own
+        choices["actor_rollout_ref.rollout.agent.default_agent_loop"] = _agent_loop_registry
+    for role in model.roles(config):
+        for name in ("save_contents", "load_contents"):
+            choices[f"{role.name}.checkpoint.{name}"] = CONTENT_BYTES
     for key, names in choices.items():
         value = OmegaConf.select(config, key)
-        chosen = [value] if isinstance(value, str) else value
+        chosen = [value] if isinstance(value, str) else value or ()  # a frozen reference has no checkpoint
         if unknown := [name for name in chosen if name not in names]:
             why = "is of verl's older trainer" if unknown[0] in OF_OLDER_TRAINER else "is unknown"
             yield f"{key}={unknown[0]!r} {why}: use one of {', '.join(names)}."

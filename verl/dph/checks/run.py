@@ -16,7 +16,7 @@ from pathlib import Path
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer.ppo.utils import need_reference_policy
-from verl.utils.config import validate_config
+from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.device import auto_set_device
 
 from rl.checks import run as without_verl
@@ -259,8 +259,10 @@ def with_verl(subject: Subject) -> Finding:
         with warnings.catch_warnings(), contextlib.redirect_stdout(None):
             warnings.simplefilter("ignore")
             validate_config(config, need_reference_policy(config), has_critic(config))
+            omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
     except (AssertionError, ValueError, InstantiationException) as error:
         raise UserError(f"verl rejects these settings: {' '.join(str(error).split())}") from error
+    model.check_optimizers(config)
     OmegaConf.resolve(config)
     return ok("they accept the settings")
 
