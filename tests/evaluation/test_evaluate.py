@@ -214,7 +214,8 @@ def ended(tmp_path_factory, word_llama):
                    "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
                    f"evaluate.rescored={{corrected:{{of:2024,files:{folder / 'other.parquet'}}}}}",
                    "evaluate.groups=[difficulty]",
-                   "data.max_prompt_length=64", "data.max_response_length=32"),
+                   "data.max_prompt_length=64", "data.max_response_length=32",
+                   "actor_rollout_ref.rollout.max_model_len=90"),
         "steps": run("steps", f"{base},js:{trained},js_low:{trained}/global_step_5", "evaluate.checkpoints=all",
                      f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8",
                      "evaluate.methods={js:{label:'JS, a fifth',family:JS,eta:0.2},js_low:{family:JS,eta:0}}"),
@@ -352,6 +353,8 @@ def test_splits_of_ones_own(ended):
     code, out, errors = found["own"]
     assert code == 0, errors
     assert "engine: 64 32" in out
+    cut = "2024 of base: actor_rollout_ref.rollout.max_model_len=90 is less than the longest row, data.max_prompt_length=64"
+    assert cut in out and "corrected of base" not in out  # the second split has the first one's responses
     summary = json.loads((folder / "own" / "report.json").read_text())["base"]["2024"]
     assert summary["n"] == 8 and summary["greedy"] is summary["styles"] is None
     assert [found["prompts"] for found in summary["groups"]["difficulty"].values()] == [3, 3]

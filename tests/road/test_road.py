@@ -59,6 +59,7 @@ def test_a_run_ends_with_a_summary(trained):
 
 def test_the_report_compares_with_the_base(evaluated):
     assert "second" in evaluated.output["no run"]
+    assert "\nSampling base, base_again: mine.jsonl, mine.greedy.jsonl" in evaluated.output["evaluate"]
     report = json.loads((evaluated.folder / "outputs" / "mine" / "eval" / "report.json").read_text())
     assert report["base"]["mine"]["prompts"] == report["dph_js"]["mine"]["prompts"] == MASTERED + EXPLORED
     assert (evaluated.folder / "outputs" / "mine" / "eval" / "report.html").is_file()

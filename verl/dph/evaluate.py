@@ -48,6 +48,7 @@ from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import PAGE, REPORT, write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
 from rl.evaluation.splits import Split, splits_of, without_effect
+from verl.dph.checks.model import context
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.device_choice import with_overrides
@@ -58,8 +59,8 @@ from verl.dph.sampling.job import SamplingJob, check_same_prompts, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
 
-logger = logging.getLogger(__name__)
-logger.setLevel(logging.INFO)
+# As a program its __name__ is __main__, and the terminal shows messages of verl.dph.
+logger = logging.getLogger(EVALUATE)
 
 # Between the seeds of the base's first draw, its second, and the other models' draws. The first decides what the base
 # solved; with its random numbers a policy that has hardly changed would give the same responses, and keep all.
@@ -76,6 +77,7 @@ VARIABLES = {
     "MAX_RESPONSE_LENGTH": "data.max_response_length",
 }
 
+LENGTHS = ("max_prompt_length", "max_response_length")
 MAPPINGS = ("models", "splits", "settings", "methods", "rescored")
 
 # A file beside a checkpoint's samples that names their shards.
@@ -102,7 +104,8 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     jobs = []
     for split, drawn in splits.items():
         of_split = drawn.settings
-        config.data.max_prompt_length = of_split.max_prompt_length
+        for length in LENGTHS:
+            config.data[length] = getattr(of_split, length)
         sampled = SamplingSettings(
             n=of_split.n,
             temperature=of_split.temperature,
@@ -118,6 +121,9 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             responses = folder / f"{drawn.of}{suffix}" if drawn.of else None
             output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
+        if not drawn.of and not all(job.complete() for job in jobs[-len(ways) :]):
+            for sentence in context(config):
+                logger.warning("%s of %s: %s", split, name, sentence)
     by_output = {job.output: job for job in jobs}
     for job in jobs:
         if job.responses is not None and not job.complete():
@@ -227,8 +233,8 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
         with open_dict(config):
             config.actor_rollout_ref.model.path = next(iter(models.values()))
             # One engine serves all splits.
-            for name in ("max_prompt_length", "max_response_length"):
-                config.data[name] = max(getattr(split.settings, name) for split in splits.values())
+            for length in LENGTHS:
+                config.data[length] = max(getattr(split.settings, length) for split in splits.values())
         OmegaConf.resolve(config)
         jobs = {name: jobs_of(config, name, model, splits) for name, model in models.items()}
         own = drawn = {name: _files(of_model) for name, of_model in jobs.items()}
