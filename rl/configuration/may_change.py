@@ -11,7 +11,7 @@ MAY_CHANGE = (
     # Memory and speed, with the same gradient.
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
-    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*fsdp_size", "*.turbo_config.*"),
+    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*.ref.fsdp_config.fsdp_size", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*filter_overlong_prompts_workers"),
     # Not the loader's of training data: torchdata refuses the state of another number of workers.
     *("*.agent.num_workers", "reward*.num_workers"),

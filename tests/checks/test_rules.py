@@ -39,6 +39,7 @@ SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 
 
 
 AGENT_LOOP = "actor_rollout_ref.rollout.agent.default_agent_loop"
+VALIDATES = {"trainer.test_freq": 2}
 PLAIN = of_mode("none", store=False)
 SHORT = {"data.max_prompt_length": 64, "data.max_response_length": 32}
 CORRECTION = "algorithm.rollout_correction."
@@ -320,6 +321,16 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (PLAIN | {"algorithm.adv_estimator": "remax"}, "='remax' is of verl's older trainer: use one of "),
         (PLAIN | {"algorithm.adv_estimator": "gdpo"}, "='gdpo' is of verl's older trainer: use one of "),
         (PLAIN | {"algorithm.adv_estimator": "mine"}, "='mine' is unknown: use one of gae, "),
+        ({"actor_rollout_ref.rollout.name": "foo"}, "rollout.name='foo' is unknown: use one of vllm, sglang, trtllm, hf."),
+        ({"actor_rollout_ref.rollout.name": "sglang"}, "rollout.name=sglang needs the package sglang, which is not in"),
+        ({"trainer.logger": ["console", "clearml"]}, "trainer.logger=clearml needs the package clearml, which is not"),
+        ({"trainer.default_hdfs_dir": "hdfs://a"}, "trainer.default_hdfs_dir=hdfs://a would do nothing"),
+        ({f"{FSDP}fsdp_size": 0}, "actor.fsdp_config.fsdp_size=0 does not divide the trainer's 1 ranks"),
+        ({f"{FSDP}fsdp_size": 2, "trainer.n_gpus_per_node": 3}, "fsdp_size=2 does not divide the trainer's 3 ranks"),
+        ({"trainer.best_metric": "dph/keep_rate", **VALIDATES}, "is measured by the keep probe, and this run has none"),
+        ({"trainer.best_metric": "dph/keep_rat", **VALIDATES}, "is no metric of validation: use one of dph/val_acc"),
+        ({"trainer.best_metric": "dph/val_accuracy", "data.val_files": []}, "compares validations, and there is none: set data.val_files"),
+        (PLAIN | {f"{ACTOR}sft_grad_norm_freq": 10}, "sft_grad_norm_freq=10 is of a rehearsal, and actor.sft_loss"),
         ({AGENT_LOOP: "mine"}, "default_agent_loop='mine' is unknown: use one of single_turn_agent, tool_agent."),
         ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
         ({f"{ACTOR}optim.optimizer": "Mine"}, "(module 'torch.optim' has no attribute 'Mine'): correct"),
@@ -447,6 +458,12 @@ def test_a_model_without_a_cache_of_keys_and_values_is_rejected_with_hf(run, tmp
     assert sentence.startswith(f"rollout.name=hf continues responses from a cache of keys and values, which {tmp_path}")
     config.actor_rollout_ref.rollout.name = "vllm"
     assert not [*model.sampled_by_hf(config)]
+
+
+def test_weights_are_kept_in_main_memory_by_fsdp2_alone(run):
+    config = run.config({f"{ACTOR}strategy": "fsdp", f"{FSDP}offload_policy": True})
+    _, sentence = model.models(config)
+    assert sentence.startswith("actor_rollout_ref.actor.fsdp_config.offload_policy=True does nothing with actor_rol")
 
 
 def test_what_verl_rejects_is_a_sentence_too(run):

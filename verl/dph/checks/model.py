@@ -88,6 +88,12 @@ def models(config: DictConfig) -> Iterator[str]:
                 f"{role.name}.strategy={role.settings.strategy} does not run with trainer.device=cpu, because torch "
                 "distributes FSDP1's initial weights on GPUs only: use fsdp2."
             )
+        if role.engine.offload_policy and role.settings.strategy != "fsdp2":
+            yield (
+                f"{role.engine_name}.offload_policy=True does nothing with {role.name}.strategy="
+                f"{role.settings.strategy}: use fsdp2 (STRATEGY in the scripts), or param_offload and "
+                "optimizer_offload (OFFLOAD=True)."
+            )
         if role.ulysses > 1:
             yield from _ulysses(role, ranks)
 
@@ -105,6 +111,15 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
             f"{role.model_name}.override_config.attn_implementation={role.attention} every rank would see its own "
             "piece of a sequence only; install flash-attn, or use size 1."
         )
+
+
+def meshes(config: DictConfig) -> Iterator[str]:
+    """verl makes a mesh of ranks // fsdp_size replicas of fsdp_size ranks (workers/engine/fsdp/utils.py)."""
+    ranks = ranks_of(config)
+    for role in roles(config):
+        size = role.engine.fsdp_size
+        if 0 <= size < ranks and (size == 0 or ranks % size):
+            yield f"{role.engine_name}.fsdp_size={size} does not divide the trainer's {ranks} ranks: use a divisor, or -1."
 
 
 def micro_batches(config: DictConfig) -> Iterator[str]:

@@ -209,7 +209,9 @@ def _of_no_mode(config: DictConfig) -> Iterator[str]:
     if not actor.generate_sft:
         names += ["sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "sft_loss_estimator"]
         kind = actor.sft_loss_control.type
+        norms = actor.sft_grad_norm_freq
         others = {f"data.sft_pt={data.sft_pt}": data.sft_pt, f"{CONTROL}.type={kind}": kind != Eta.type}
+        others[f"actor.sft_grad_norm_freq={norms}"] = norms
     found = {f"actor.{name}={actor[name]}": actor[name] not in (None, getattr(Rehearsal, name)) for name in names}
     for setting, given in (found | others).items():
         if given:

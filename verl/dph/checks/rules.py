@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import chain
 
 import ray
@@ -13,6 +14,7 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 from verl.utils.tracking import Tracking
+from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_set
@@ -24,13 +26,17 @@ from verl.dph.checks import model, objective
 from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.config import attention
 from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, ranks_of, ranks_of_replica
-from verl.dph.training.config import has_keep_probe, rehearses
+from verl.dph.training.config import OF_PROBE, has_keep_probe, rehearses
+from verl.dph.training.rollout_metrics import ACCURACY
 
 OWN_RANKS = "rollout.nnodes x rollout.n_gpus_per_node"  # of rollouts on devices of their own
 # Estimators whose inputs verl's trainer of version 1 does not compute: greedy responses, separate rewards, sums of
 # squared probabilities.
 OF_OLDER_TRAINER = ("remax", "gdpo", "optimal_token_baseline", "tir_optimal_token_baseline")
 LOGGERS = (*Tracking.supported_backend, "tracking")
+# The packages of rollout engines and loggers, where the name is another; "": part of verl or of this package.
+_PACKAGES = {"hf": "", "trtllm": "tensorrt_llm"}
+_PACKAGES |= {"console": "", "file": "", "tracking": "wandb", "vemlp_wandb": "volcengine_ml_platform"}
 
 
 def check(config: DictConfig) -> None:
@@ -59,6 +65,7 @@ def registered(config: DictConfig) -> Iterator[str]:
         "algorithm.adv_estimator": [name for name in ADV_ESTIMATOR_REGISTRY if name not in OF_OLDER_TRAINER],
         "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
         "trainer.logger": LOGGERS,
+        "actor_rollout_ref.rollout.name": RolloutReplicaRegistry._registry,
     }
     agent = config.actor_rollout_ref.rollout.agent
     if not agent.agent_loop_config_path:  # a file with loops of the user's own
@@ -72,6 +79,18 @@ def registered(config: DictConfig) -> Iterator[str]:
         if unknown := [name for name in chosen if name not in names]:
             why = "is of verl's older trainer" if unknown[0] in OF_OLDER_TRAINER else "is unknown"
             yield f"{key}={unknown[0]!r} {why}: use one of {', '.join(names)}."
+
+
+def installed(config: DictConfig) -> Iterator[str]:
+    """verl imports engines and loggers once the model is loaded."""
+    loggers = config.trainer.logger
+    chosen = {"actor_rollout_ref.rollout.name": [config.actor_rollout_ref.rollout.name]}
+    chosen["trainer.logger"] = [loggers] if isinstance(loggers, str) else loggers
+    for key, names in chosen.items():
+        for name in names:
+            package = _PACKAGES.get(name, name)
+            if package and find_spec(package) is None:
+                yield f"{key}={name} needs the package {package}, which is not installed: install it, or use another."
 
 
 def of_older_verl(config: DictConfig) -> Iterator[str]:
@@ -89,6 +108,11 @@ def of_older_verl(config: DictConfig) -> Iterator[str]:
                 f"{key}.grad_clip={settings.grad_clip} is of an older verl and would do nothing: set "
                 f"{key}.optim.clip_grad, which is {settings.optim.clip_grad}."
             )
+    if config.trainer.default_hdfs_dir:
+        yield (
+            f"trainer.default_hdfs_dir={config.trainer.default_hdfs_dir} would do nothing, because verl writes FSDP's "
+            "checkpoints to trainer.default_local_dir alone: leave it out, and copy them."
+        )
     if not config.trainer.get("use_v1", True):
         yield "trainer.use_v1=False asks for verl's old trainer, which has no D_pef: leave it out."
 
@@ -260,7 +284,7 @@ def keep_probe(config: DictConfig) -> Iterator[str]:
     if not has_keep_probe(config):
         return
     prompts = f"trainer.keep_probe.prompts={trainer.keep_probe.prompts}"
-    if trainer.test_freq <= 0 and not (trainer.val_before_train or trainer.val_only):
+    if not _validates(trainer):
         yield (
             f"{prompts} is measured in validations, and there is none (data.val_files, trainer.test_freq, "
             "trainer.val_before_train): validate, or set prompts to 0."
@@ -270,11 +294,30 @@ def keep_probe(config: DictConfig) -> Iterator[str]:
             yield f"trainer.keep_probe.{key} is not set, and {prompts} needs it: name the file, or set prompts to 0."
 
 
+def best_metric(config: DictConfig) -> Iterator[str]:
+    """Validation logs it. Of verl's metrics only validation knows the names."""
+    trainer, ours = config.trainer, (ACCURACY, *OF_PROBE)
+    metric = trainer.best_metric
+    if metric is None:
+        return
+    setting = f"trainer.best_metric={metric}"
+    if not _validates(trainer):
+        yield f"{setting} compares validations, and there is none: set data.val_files and trainer.test_freq."
+    if metric in OF_PROBE and not has_keep_probe(config):
+        yield f"{setting} is measured by the keep probe, and this run has none: set trainer.keep_probe.prompts."
+    if metric.startswith("dph/") and metric not in ours and not metric.startswith("dph/val/"):
+        yield f"{setting} is no metric of validation: use one of {', '.join(ours)}, dph/val/... or verl's val-core/..."
+
+
+def _validates(trainer: DictConfig) -> bool:
+    return trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only
+
+
 def greedy_validation(config: DictConfig) -> Iterator[str]:
     """Several responses to a prompt differ only at a temperature above 0, which alone decides: verl 0.9.1's agent loops
     do not read val_kwargs.do_sample (trainer/ppo/v1/agent_loop_tq.py)."""
     trainer, validation = config.trainer, config.actor_rollout_ref.rollout.val_kwargs
-    if not (trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only):
+    if not _validates(trainer):
         return
     if validation.temperature > GREEDY_TEMPERATURE:
         if not validation.do_sample:
@@ -352,7 +395,9 @@ RULES = (
     trainer_mode,
     replicas,
     ray_cpus,
+    installed,
     model.models,
+    model.meshes,
     model.precisions,
     model.micro_batches,
     model.context,
@@ -361,6 +406,7 @@ RULES = (
     model.lora,
     model.weight_transfer,
     keep_probe,
+    best_metric,
     greedy_validation,
     samples_of_store,
     objective.store_writing,
