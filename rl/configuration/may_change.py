@@ -11,8 +11,10 @@ MAY_CHANGE = (
     # Memory and speed, with the same gradient.
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
-    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*.ref.fsdp_config.fsdp_size", "*.turbo_config.*"),
+    *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*filter_overlong_prompts_workers"),
+    # Of the frozen reference only: a checkpoint's shards cannot be loaded into another mesh.
+    "*.ref.fsdp_config.fsdp_size",
     # Not the loader's of training data: torchdata refuses the state of another number of workers.
     *("*.agent.num_workers", "reward*.num_workers"),
     # Machines. The number of ranks is compared with a checkpoint's files.

@@ -79,6 +79,17 @@ def test_scorers_that_judge_differently_are_named(scorer_server, scorer_class, s
         other.stop()
 
 
+def test_each_server_must_have_the_databases(scorer_server, scorer_class, rows, tmp_path):
+    other = scorer_class(tmp_path, tmp_path)
+    other.start()
+    try:
+        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
+        with pytest.raises(UserError, match=f"^a.parquet row 0: .*{other.address}"):
+            asyncio.run(check_scorer(settings(f"{scorer_server},{other.address}"), rows[:1]))
+    finally:
+        other.stop()
+
+
 FAULTS = {
     "HTTP 500": (lambda fake: fake.status(500, error="it broke"), "answers, but fails (3 attempts; ", "500 it broke"),
     "HTTP 404": (lambda fake: fake.status(404, error="no such database."), "rejects", "(HTTP 404): no such database."),

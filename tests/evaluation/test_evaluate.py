@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(900)
 
 WORDS = ["<pad>", "<eos>", "<unk>", "question", "number", *map(str, range(20))]
 QUESTIONS = 6
-VARIABLES = {"NNODES": "2", "GPUS_PER_NODE": "2", "TENSOR_PARALLEL": ""}
+VARIABLES = {"NNODES": "1", "GPUS_PER_NODE": "2", "TENSOR_PARALLEL": ""}
 GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 
 # argv: a file with {"runs": lists of arguments, "rejected": {sentence: {key: value}}}. After each run the program says
@@ -67,8 +67,9 @@ async def draw(job, engine):
 async def check_scorer(config, rows):
     global config_of_run
     config_of_run = config.evaluate
-    print("asked:", len({row.id for row in rows}))
-    if config.evaluate.title == "no such database":
+    found = {row.id for row in rows}
+    print("asked:" if found else "waited for")
+    if found and config.evaluate.title == "no such database":
         raise UserError("bird_dev.parquet row 0: the scorer has no database shop/shop.sqlite.")
 
 def merge(*arguments, merge=checkpoint._merge):
@@ -226,6 +227,7 @@ def ended(tmp_path_factory, word_llama):
                             f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8")),
         "variables": ["--cfg", "job", "evaluate.models={}", "evaluate.output=no", "trainer.nnodes=3"],
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
+        "nodes": run("no", base, "evaluate.benchmarks=[bird]", "trainer.nnodes=2"),
         "under way": run("held", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}"),
     }  # fmt: skip
     composed = run("no", base, both)
@@ -375,7 +377,8 @@ def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
     assert models == [str(merged), str(folder / "run" / "global_step_5" / "actor" / "huggingface")]
     assert not list(folder.rglob("huggingface_merged*"))  # it was there for as long as it was sampled
     assert out.count("merged: ") == 2 and found["steps again"][0] == 0, found["steps again"][2]
-    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:", "asked:"))
+    assert not any(word in found["steps again"][1] for word in ("merged:", "drawn:", "engine:", "asked:", "waited for"))
+    assert out.index("waited for") < out.index("merged:")
     spec = json.loads((folder / "steps" / "spec.json").read_text())["methods"]
     assert (spec["js"]["training_log"], spec["js"]["label"]) == ("../run/metrics", "JS, a fifth")
     assert (spec["js"]["last_step"], spec["js_low"]["last_step"]) == (7, 5)  # of the log's steps 1 to 7
@@ -439,6 +442,12 @@ def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended)
     code, out, errors = found["unknown database"]
     assert code == 2 and "row 0: the scorer has no database shop/shop.sqlite" in errors and "engine:" not in out
     assert errors.count("Error: ") == 1 and "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))
+
+
+def test_an_evaluation_on_several_nodes_must_join_their_ray(ended):
+    _, found, _ = ended
+    code, out, errors = found["nodes"]
+    assert code == 2 and "trainer.nnodes=2 (NNODES) asks for several nodes" in errors and "waited for" not in out
 
 
 def test_a_second_evaluation_in_the_folder_of_one_under_way_is_refused(ended):

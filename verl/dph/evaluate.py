@@ -224,7 +224,11 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     earlier = _earlier(config, runs)
     for path in chain.from_iterable(of_steps.values() for of_steps in earlier.values()):
         check_checkpoint(str(path))
-    with console_log(Path(config.evaluate.output).expanduser() / CONSOLE):
+    folder = Path(config.evaluate.output).expanduser()
+    with console_log(folder / CONSOLE):
+        files = (folder / name / f"{split}{SAMPLED}" for name in config.evaluate.models for split in splits)
+        if not all(file.exists() for file in files):
+            run_stoppable(check_scorer(config, ()))  # merging and hashing the models takes long
         models = {}
         for name, model in config.evaluate.models.items():
             models[name] = model_folder(str(model), config.actor_rollout_ref.model.trust_remote_code)
@@ -246,7 +250,6 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     earlier_drawn = {f"{name}, step {step}": found for name in earlier for step, found in checkpoints[name].items()}
     sys.stdout.write(pass_table(drawn | earlier_drawn))
     if BASE in drawn and config.evaluate.report:
-        folder = Path(config.evaluate.output).expanduser()
         spec = evaluation_spec(config, splits, drawn, checkpoints, runs)
         spec.write(folder / SPEC)
         tables = write_tables([write_report(spec, folder)], folder, config.evaluate.paper)

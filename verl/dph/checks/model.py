@@ -119,7 +119,8 @@ def meshes(config: DictConfig) -> Iterator[str]:
     for role in roles(config):
         size = role.engine.fsdp_size
         if 0 <= size < ranks and (size == 0 or ranks % size):
-            yield f"{role.engine_name}.fsdp_size={size} does not divide the trainer's {ranks} ranks: use a divisor, or -1."
+            setting = f"{role.engine_name}.fsdp_size={size}"
+            yield f"{setting} does not divide the trainer's {ranks} ranks: use a divisor, or -1."
 
 
 def micro_batches(config: DictConfig) -> Iterator[str]:

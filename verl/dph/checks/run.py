@@ -26,7 +26,7 @@ from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
 from rl.common import run_lock
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
-from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
+from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE, joins_ray
 from rl.data.rows import Row, read_rows
 from rl.data.training_run import VERDICT, step_of
 from verl.dph.checks import data, model, rules, scorer, store
@@ -152,6 +152,11 @@ def rules_of_sampling(subject: Subject) -> Finding:
     check_rollout(config)
     for violation in rules.samples(config):
         raise UserError(violation)
+    if subject.program == EVALUATE and config.trainer.nnodes > 1 and not joins_ray():
+        raise UserError(
+            f"trainer.nnodes={config.trainer.nnodes} (NNODES) asks for several nodes, and an evaluation starts Ray on "
+            "this one only: unset NNODES, or set RAY_ADDRESS to a Ray that has them."
+        )
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
         for violation in chain(model.context(config), model.sampled_by_hf(config)):

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -25,7 +26,8 @@ PROBE_RETRIES = 2
 
 
 async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | None = None) -> str:
-    """Wait for the scorer, and have it score one response for every database and task of the rows, and one of math.
+    """Wait for the scorer, and have each of its servers score one response for every database and task of the rows, and
+    one of math.
 
     Args:
         config: verl's trainer settings; a run with another reward function than ours is not checked.
@@ -51,13 +53,21 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
         await client.wait_until_healthy(SCORER_WAIT_S if wait_s is None else wait_s)
         verdict = await client.verdict_sha256()
         await _check_served(client)
-        scores = (client.score(PROBE, row.question) for row in first.values())
-        for row, result in zip(first.values(), await asyncio.gather(*scores, return_exceptions=True), strict=True):
+        known = [address for address, info in (await client.infos()).items() if info]
+    # Each server has databases of its own, and a pool of servers asks any one of them.
+    for scorer in known or [settings["scorer"]]:
+        await _probe(settings | {"scorer": scorer}, first.values())
+    return verdict
+
+
+async def _probe(settings: dict[str, Any], rows: Collection[Row]) -> None:
+    async with ScorerClient(**settings) as client:
+        scores = (client.score(PROBE, row.question) for row in rows)
+        for row, result in zip(rows, await asyncio.gather(*scores, return_exceptions=True), strict=True):
             if isinstance(result, UserError):
                 raise UserError(f"{row.origin}: {result}") from None
             if isinstance(result, BaseException):
                 raise result
-    return verdict
 
 
 async def _check_served(client: ScorerClient) -> None:
