@@ -186,6 +186,11 @@ class _Head:
                 return f"The head has {name}={values}: set the same on all nodes."
         if rank is None or not 0 <= int(rank) < self._settings.nodes:
             return f"NODE_RANK={rank} is not between 1 and {self._settings.nodes - 1}, as the head expects."
+        if int(rank) < self._settings.training_nodes and theirs["DEVICE"] != ours["DEVICE"]:
+            return (
+                f"The head trains with DEVICE={ours['DEVICE']} and node {rank} with {theirs['DEVICE']}, which it takes "
+                "without a GPU that it sees: look at its driver or container, or set the same DEVICE on all nodes."
+            )
         if int(rank) in self._nodes:
             return f"There are two nodes with NODE_RANK={rank}: give each its own."
         return None

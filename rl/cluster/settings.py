@@ -23,6 +23,7 @@ class Settings(argparse.Namespace):
             "NNODES": str(self.nodes),
             "SCORER_NODES": str(self.scorer_nodes),
             "DPH_SCORER": scorer,
+            "DEVICE": self.device,
         }
 
     @property

@@ -93,6 +93,12 @@ def test_nodes_are_awaited_and_the_missing_are_named(made_up, head, capsys):
     assert "node 1 at 10.0.0.2 has joined" in capsys.readouterr().err
 
 
+DEVICES = (
+    "The head trains with DEVICE=cuda and node 1 with cuda_hf, which it takes without a GPU that it sees: look at its "
+    "driver or container, or set the same DEVICE on all nodes."
+)
+
+
 @pytest.mark.parametrize(
     ("rank", "options", "said"),
     [
@@ -101,6 +107,7 @@ def test_nodes_are_awaited_and_the_missing_are_named(made_up, head, capsys):
         (3, (), "NODE_RANK=3 is not between 1 and 2, as the head expects."),
         (2, ("--nodes=4",), "The head has NNODES=3 and node 2 4: set the same on all nodes."),
         (2, ("--scorer-nodes=0",), "The head has SCORER_NODES=1 and node 2 0: set the same on all nodes."),
+        (1, ("--device=cuda_hf",), DEVICES),
         (2, ("--scorer=http://a:1",), "The head has DPH_SCORER=none and node 2 another: set the same on all nodes."),
     ],
 )

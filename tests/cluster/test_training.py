@@ -39,7 +39,7 @@ def settings(tmp_path_factory) -> dict[str, str]:
         "TRAIN_BATCH_SIZE": "2",
         "MAX_TOKENS_PER_GPU": "4000",
         "TOTAL_STEPS": str(STEPS),
-        "SAVE_FREQ": "-1",
+        "SAVE_FREQ": str(STEPS),
     }
 
 
@@ -77,8 +77,11 @@ def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings):
     assert head.end() == 0, head.text()[-6000:]
     assert worker.end() == 0, worker.text()
     assert "node 2, which only scores, is gone" in head.text()
+    run = Path(settings["OUTPUT_DIR"]) / "three"
+    assert len([*(run / f"global_step_{STEPS}" / "actor").glob("model_world_size_2_rank_*.pt")]) == 2
+    assert not list(run.glob(".shared-*"))
 
-    [log] = (Path(settings["OUTPUT_DIR"]) / "three" / "metrics").glob("*.jsonl")
+    [log] = (run / "metrics").glob("*.jsonl")
     steps = [json.loads(line)["data"] for line in log.read_text().splitlines()]
     assert len(steps) == STEPS
     for metrics in steps:

@@ -1,11 +1,14 @@
 """A running Ray that is joined: what its processes get from this one."""
 
 import pytest
+import ray
 from omegaconf import OmegaConf
 
+from rl.common.errors import UserError
 from verl.dph.cpu.in_process import InProcessActorClass
 from verl.dph.main import Arming
-from verl.dph.sampling.ray_cluster import join_running, services_variables
+from verl.dph.sampling import ray_cluster
+from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, services_variables, without
 
 
 @pytest.fixture
@@ -39,3 +42,20 @@ def test_the_task_runner_gets_them_when_it_starts():
     for actor_class in (runner, runner.options(runtime_env={})):
         assert actor_class.remote()._instance.environment == {"WANDB_API_KEY": "secret"}
     assert len(armed) == 2
+
+
+def test_nodes_that_do_not_share_a_folder_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_cluster, "SEEN_WITHIN_S", 0.0)
+    ray.init(address="local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        [node] = ray.nodes()
+        assert without(str(tmp_path), [node]) == []
+        assert without(str(tmp_path / "absent"), [node, node]) == [node["NodeManagerAddress"]] * 2
+        monkeypatch.setattr(ray, "nodes", lambda: [node, node])
+        check_shared_folder(tmp_path / "run")
+        assert not list((tmp_path / "run").iterdir())
+        monkeypatch.setattr(ray_cluster, "without", lambda file, nodes: ["10.0.0.2"])
+        with pytest.raises(UserError, match=f"default_local_dir={tmp_path} is another folder at 10.0.0.2, and"):
+            check_shared_folder(tmp_path)
+    finally:
+        ray.shutdown()

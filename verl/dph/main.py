@@ -25,7 +25,7 @@ from verl.dph.checks.run import check
 from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
 from verl.dph.pef.row_sources import source_of
-from verl.dph.sampling.ray_cluster import join_running, on_head, services_variables
+from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, on_head, services_variables
 from verl.dph.training import advantages, batch_balance, tracking
 from verl.dph.training.run_record import RunRecord
 
@@ -51,6 +51,8 @@ class TaskRunner(_TaskRunnerV1):
 
         tracking.set_environment(config)
         check_running_ray(config)
+        if config.trainer.save_freq > 0:
+            check_shared_folder(Path(config.trainer.default_local_dir))
         advantages.leave_out_padding()
         batch_balance.balance_numbers()
         if config.trainer.device == "cpu":

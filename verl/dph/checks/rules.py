@@ -306,7 +306,8 @@ def best_metric(config: DictConfig) -> Iterator[str]:
     if metric in OF_PROBE and not has_keep_probe(config):
         yield f"{setting} is measured by the keep probe, and this run has none: set trainer.keep_probe.prompts."
     if metric.startswith("dph/") and metric not in ours and not metric.startswith("dph/val/"):
-        yield f"{setting} is not a metric of validation: use one of {', '.join(ours)}, dph/val/... or verl's val-core/..."
+        names = ", ".join((*ours, "dph/val/..."))
+        yield f"{setting} is not a metric of validation: use one of {names} or verl's val-core/..."
 
 
 def _validates(trainer: DictConfig) -> bool:

@@ -1,10 +1,17 @@
 """Join the running Ray of RAY_ADDRESS, such as a cluster of several nodes (rl/cluster)."""
 
 import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
 
+import ray
 from omegaconf import DictConfig, OmegaConf, open_dict
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from verl.utils.device import get_resource_name
 
+from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 
 # Variable that rl.cluster sets to the head's address.
@@ -13,6 +20,8 @@ _HEAD = "DPH_HEAD"
 _RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
 # How much to ask of the resource that Ray names after a node; the node has 1 of it.
 _A_LITTLE = 0.001
+# A network's file system may show a new file late.
+SEEN_WITHIN_S = 10.0
 # How the variables of the services begin that training logs to.
 _OF_SERVICES = ("SWANLAB_", "WANDB_")
 # Variables of the driver for processes on other nodes, which inherit the environment of their node's Ray.
@@ -45,6 +54,44 @@ def on_head() -> dict[str, float]:
     """Ray resources that place a process on the head node, where the user looks for its files."""
     head = os.environ.get(_HEAD)
     return {f"node:{head}": _A_LITTLE} if head else {}
+
+
+def check_shared_folder(folder: Path) -> None:
+    """Reject a folder that not all nodes with devices share: each rank writes its part of a checkpoint there.
+
+    Raises:
+        UserError: naming the nodes that do not see it.
+    """
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get(get_resource_name())]
+    if len(nodes) < 2:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".shared-") as file:
+        absent = without(file.name, nodes)
+    if absent:
+        raise UserError(
+            f"trainer.default_local_dir={folder} is another folder at {', '.join(absent)}, and no checkpoint would be "
+            "whole: name a folder of a file system that all nodes share (OUTPUT_DIR in the scripts), or save none "
+            "(SAVE_FREQ=-1)."
+        )
+
+
+def without(file: str, nodes: Sequence[dict]) -> list[str]:
+    """The addresses of those nodes of ray.nodes() that do not see a file."""
+    look, found = ray.remote(num_cpus=0)(_sees), []
+    for node in nodes:
+        placed = look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
+        found.append(placed.remote(file, SEEN_WITHIN_S))
+    return [node["NodeManagerAddress"] for node, seen in zip(nodes, ray.get(found), strict=True) if not seen]
+
+
+def _sees(file: str, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not Path(file).exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
 
 
 def services_variables() -> dict[str, str]:
