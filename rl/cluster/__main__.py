@@ -8,7 +8,7 @@ from pathlib import Path
 from rl.cluster.head import run_head
 from rl.cluster.programs import exit_code_of, pause, run, say, supervise
 from rl.cluster.scorer import ScorerServer
-from rl.cluster.settings import HEAD_RANK, Settings, parse
+from rl.cluster.settings import HEAD_RANK, OF_OWN_SCORERS, Settings, parse
 from rl.cluster.worker import run_worker
 from rl.common.cli import find_user_error, user_errors_exit
 from rl.common.signals import Stopped
@@ -42,12 +42,13 @@ def _node(settings: Settings, folder: Path) -> int:
 
 def _run_alone(settings: Settings, folder: Path) -> int:
     """One machine: the command starts its own Ray. Other runs may use the machine, so this run has its own scorer."""
-    scorer = settings.scorer
+    scorer, variables = settings.scorer, {}
     if scorer is None:
         server = ScorerServer(settings.scorer_config, settings.database_path, LOOPBACK, settings.scorer_port, folder)
         scorer = server.wait_until_ready(settings.wait_seconds, pause)
         say(f"a scorer was started at {scorer}")
-    return run(settings.command, {"DPH_SCORER": scorer})
+        variables = dict.fromkeys(OF_OWN_SCORERS, "")
+    return run(settings.command, variables | {"DPH_SCORER": scorer})
 
 
 if __name__ == "__main__":

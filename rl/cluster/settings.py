@@ -9,6 +9,9 @@ from pathlib import Path
 from rl.configuration.methods import files
 
 HEAD_RANK = 0
+# Variables of the scorers that a run starts: the command must not compare them with what these serve, because a folder
+# may have another path on another node, and math reads none.
+OF_OWN_SCORERS = ("DATABASE_PATH", "SCORER_CONFIG")
 
 
 class Settings(argparse.Namespace):

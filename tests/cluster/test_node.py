@@ -47,9 +47,10 @@ def said_address(node) -> re.Match | None:
     return re.search(r"^at (http://127.0.0.1:\d+)$", node.text(), re.MULTILINE)
 
 
-def test_each_of_two_runs_on_a_machine_has_a_scorer_of_its_own(cluster):
-    """The end of the first leaves the second alone."""
-    say = ("bash", "-c", 'echo "at $DPH_SCORER"; exec sleep 1000000')
+def test_each_of_two_runs_on_a_machine_has_a_scorer_of_its_own(cluster, monkeypatch):
+    """The end of the first leaves the second alone. The scorer has read DATABASE_PATH, and the command need not."""
+    monkeypatch.setenv("DATABASE_PATH", "/elsewhere")
+    say = ("bash", "-c", 'echo "at $DPH_SCORER$DATABASE_PATH"; exec sleep 1000000')
     first, second = runs = [cluster.node(0, 1, *say, scorer_port=0) for _ in range(2)]
     for run in runs:
         run.wait_for(lambda run=run: said_address(run))
