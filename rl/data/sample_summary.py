@@ -1,8 +1,10 @@
 """Summary of a finished samples file: pass counts, Pass@k, outcomes."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,22 +28,43 @@ class SampleSummary:
     def samples(self) -> int:
         return self.outcomes.total()
 
-    def pass_at(self, k: int) -> float:
-        """Unbiased Pass@k, for k up to n, averaged over prompts."""
-        correct = np.array(list(self.prompts_by_correct.elements()))
-        return float(pass_at_k(correct, self.n, k).mean())
+    @property
+    def passes(self) -> dict[str, Any]:
+        """See pass_summary."""
+        return pass_summary(self.prompts_by_correct.elements(), self.n)
 
     def __str__(self) -> str:
-        counts = {correct: self.prompts_by_correct[correct] for correct in range(self.n + 1)}
-        lines = histogram(f"correct of {self.n}", counts)
-        passes = "  ".join(f"Pass@{k} {self.pass_at(k):.4f}" for k in k_values(self.n))
-        lines.append(f"{passes}  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)")
+        lines = pass_lines(self.passes)
+        lines[-1] += f"  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)"
         truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples
         lines.append(f"truncated {truncated:.1%}, {tokens:.1f} tokens per response")
         lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
         if self.overlong:
             lines.append(f"{self.overlong} prompts were left out as too long")
         return "\n".join(lines)
+
+
+def pass_summary(correct: Iterable[int], n: int | None) -> dict[str, Any]:
+    """Histogram of the numbers of correct samples and, if n is known, unbiased Pass@k.
+
+    Args:
+        correct: each prompt's number of correct samples, at least one.
+        n: samples per prompt; None if only the correct ones were counted.
+
+    Returns:
+        {"n", "prompts": [prompts with 0, 1, ... correct samples], "pass@k": {k: mean}}.
+    """
+    counts = np.fromiter(correct, dtype=int)
+    prompts = np.bincount(counts, minlength=0 if n is None else n + 1).tolist()
+    values = {} if n is None else {str(k): float(pass_at_k(counts, n, k).mean()) for k in k_values(n)}
+    return {"n": n, "prompts": prompts, "pass@k": values}
+
+
+def pass_lines(passes: Mapping[str, Any]) -> list[str]:
+    """A pass_summary in words; the last line has Pass@k, if n is known."""
+    of = f" of {passes['n']}" if passes["n"] else ""
+    values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
+    return histogram(f"correct{of}", dict(enumerate(passes["prompts"]))) + ([values] if values else [])
 
 
 def summarize(samples: Path) -> SampleSummary:

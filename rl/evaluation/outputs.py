@@ -163,11 +163,10 @@ def pass_table(drawn: Mapping[str, Mapping[str, Path]]) -> str:
     for model, files in drawn.items():
         for split in (name.removesuffix(SAMPLED) for name in files if not name.endswith(GREEDY)):
             found, greedy = summarize(files[split + SAMPLED]), files.get(split + GREEDY)
+            passed = found.passes["pass@k"]
             values = [
-                None if greedy is None else summarize(greedy).pass_at(1),
-                found.pass_at(1),
-                found.pass_at(SOLVED_IN) if found.n >= SOLVED_IN else None,
-                found.pass_at(found.n),
+                None if greedy is None else summarize(greedy).passes["pass@k"]["1"],
+                *(passed.get(str(k)) for k in (1, SOLVED_IN, found.n)),
             ]
             shares = [None if value is None else Cell(value, digits=4) for value in values]
             prompts, n = (Cell(number, digits=0) for number in (found.prompts_by_correct.total(), found.n))

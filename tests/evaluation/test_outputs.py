@@ -1,4 +1,4 @@
-"""A stored base: which files are found, and what cannot be compared."""
+"""A stored base: which files are found, and what cannot be compared; the table at the end of an evaluation."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.sample_file import SampleRecord, SampleWriter
-from rl.evaluation.outputs import require_base_judged_alike, stored_base
-from tests.sample_files import metadata
+from rl.evaluation.outputs import pass_table, require_base_judged_alike, stored_base
+from tests.sample_files import math_row, metadata, write_parquet, write_samples
 
 METADATA = metadata(n=2, data_files={"/there/a.parquet": "sha"}, rows=3)
 GREEDY = replace(METADATA, n=1, temperature=0.0)
@@ -71,3 +71,12 @@ def test_another_scorer_is_rejected_before_sampling(run):
         UserError, match=r"judged .*a.jsonl \(verdict_sha256 was rules and is other\).*start the scorer as"
     ):
         require_base_judged_alike(run / "judged" / "base", ["a.jsonl"], "other")
+
+
+def test_the_table_at_the_end(tmp_path):
+    data = write_parquet(tmp_path / "test.parquet", math_row(1), math_row(2))
+    sampled = write_samples(tmp_path / "math.jsonl", data, {1: [1, 0, 0, 1], 2: [0, 0, 0, 0]})
+    greedy = write_samples(tmp_path / "math.greedy.jsonl", data, {1: [1], 2: [0]}, n=1, temperature=0.0)
+    heads, *_, row = pass_table({"base": {path.name: path for path in (sampled, greedy)}}).splitlines()
+    assert heads.split() == ["model", "split", "prompts", "greedy", "Pass@1", "Pass@8", "Pass@n", "n"]
+    assert row.split() == ["base", "math", "2", "0.5000", "0.2500", "-", "0.5000", "4"]

@@ -21,10 +21,11 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.common.outcomes import GOLD_FAILURES, is_correct
 from rl.common.parquet_file import open_parquet, rows_in
-from rl.data.inspect.report import PROMPTS, SAMPLES, STORE, FileReport, Options, pass_summary, text_hash
+from rl.data.inspect.report import PROMPTS, SAMPLES, STORE, FileReport, Options, text_hash
 from rl.data.json_text import loads_or_none
 from rl.data.rows import COLUMNS, to_row
 from rl.data.sample_file import FORMAT, MOST_SAMPLES, REQUIRED_KEYS, SampleMetadata, read_metadata
+from rl.data.sample_summary import pass_summary
 from rl.data.split import BASE_CORRECT
 from rl.data.wording import named, number_of, without_reference
 
@@ -127,7 +128,8 @@ def inspect_prompts(path: Path, options: Options) -> FileReport:
             correct.append(count)
         else:
             impossible += count is not None
-    report.passes = pass_summary(correct, None)
+    if correct:
+        report.passes = pass_summary(correct, None)
     report.examples = [_prompt_example(values) for values in report.chosen]
     if not report.rows:
         report.problems.append("There is no row.")
@@ -216,7 +218,8 @@ def inspect_samples(path: Path, options: Options) -> FileReport:
     report.facts = {"keys": tally.keys, "prompts": len(prompts)} | _facts(metadata)
     if tally.truncated:
         report.shares["truncated"] = tally.truncated[True] / tally.truncated.total()
-    report.passes = pass_summary([prompt.correct for prompt in prompts.values() if prompt.drawn == n], n)
+    if correct := [prompt.correct for prompt in prompts.values() if prompt.drawn == n]:
+        report.passes = pass_summary(correct, n)
     report.examples = [{name: row[name] for name in _SHOWN if name in row} for row in report.chosen]
     for fault, what in _FAULTS.items():
         if tally.faults[fault]:

@@ -7,7 +7,7 @@ import heapq
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import combinations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rl.data.wording import histogram, named, number_of
-from rl.metrics.pass_at_k import k_values, pass_at_k
+from rl.data.sample_summary import pass_lines
+from rl.data.wording import named, number_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -47,7 +47,7 @@ class FileReport:
         counts: the number of rows by data_source and by outcome.
         lengths: for each measure of length, the number of rows by length.
         shares: shares of the rows, 0..1.
-        passes: see pass_summary.
+        passes: see rl.data.sample_summary.pass_summary; None without a prompt.
         examples: the chosen rows, as they are shown.
         ids: the number of rows by id; for samples and stores, of prompts.
         texts: the id of the first row with each prompt text. A text is kept as 64 bits of its hash. Among a million
@@ -127,24 +127,6 @@ def length_summary(lengths: Counter[int]) -> dict[str, int]:
     return dict(zip(("min", "median", "p99", "max"), found.tolist(), strict=True))
 
 
-def pass_summary(correct: Iterable[int], n: int | None) -> dict[str, Any] | None:
-    """Histogram of the numbers of correct samples and, if n is known, unbiased Pass@k.
-
-    Args:
-        correct: each prompt's number of correct samples.
-        n: samples per prompt; None if only the correct ones were counted.
-
-    Returns:
-        {"n", "prompts": [prompts with 0, 1, ... correct samples], "pass@k": {k: mean}}, or None without a prompt.
-    """
-    counts = np.fromiter(correct, dtype=int)
-    if not counts.size:
-        return None
-    prompts = np.bincount(counts, minlength=0 if n is None else n + 1).tolist()
-    values = {} if n is None else {str(k): float(pass_at_k(counts, n, k).mean()) for k in k_values(n)}
-    return {"n": n, "prompts": prompts, "pass@k": values}
-
-
 def text_hash(text: str | bytes) -> int:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
@@ -179,7 +161,8 @@ def page(report: dict[str, Any]) -> str:
         lines.append(f"  {name}: " + ", ".join(f"{printable(value)} {count:,}" for value, count in counts.items()))
     lines += [f"  {name}: {share:.1%}" for name, share in report["shares"].items()]
     lines += _lengths(report["lengths"])
-    lines += _passes(report["passes"])
+    if report["passes"] is not None:
+        lines += [f"  {line}" for line in pass_lines(report["passes"])]
     for number, example in enumerate(report["examples"], start=1):
         lines.append(f"  example {number}")
         lines += [_indented(name, value) for name, value in example.items()]
@@ -211,15 +194,6 @@ def _lengths(lengths: dict[str, dict[str, int]]) -> list[str]:
     for what, values in lengths.items():
         lines.append(f"  {what:<{width}} " + " ".join(f"{value:>9,}" for value in values.values()))
     return lines
-
-
-def _passes(passes: dict[str, Any] | None) -> list[str]:
-    if passes is None:
-        return []
-    of = f" of {passes['n']}" if passes["n"] else ""
-    lines = [f"  {line}" for line in histogram(f"correct{of}", dict(enumerate(passes["prompts"])))]
-    values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
-    return lines + ([f"  {values}"] if values else [])
 
 
 def _fact(value: Any) -> str:
