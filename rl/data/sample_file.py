@@ -8,7 +8,7 @@ another model or other settings are rejected.
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -94,19 +94,27 @@ class SampleMetadata:
     config_hash: str  # what the model computes and where a response ends (fingerprint.py)
     scorer: str = ""  # what decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" before it is asked
 
-    def difference(self, other: "SampleMetadata") -> str | None:
-        """The first setting whose difference in `other` forbids mixing samples, or None.
+    def difference(self, other: "SampleMetadata", besides: Collection[str] = ()) -> str | None:
+        """The first setting that forbids mixing these samples with those of `other`, or comparing them, or None.
 
         Paths do not count, nor does a scorer that one of them has not asked yet.
+
+        Args:
+            besides: further settings that may differ.
+
+        Returns:
+            The setting with both values: "temperature 1.0, not 0.6".
         """
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
+            same = mine == theirs
             if name == "data_files":
-                mine, theirs = sorted(mine.values()), sorted(theirs.values())
-            if name == "model" or (name == "scorer" and "" in (mine, theirs)):
-                continue
-            if mine != theirs:
-                return f"{name} is {short(mine)} there and {short(theirs)} now"
+                same = sorted(mine.values()) == sorted(theirs.values())
+                mine, theirs = (", ".join(f"{path} ({sha256})" for path, sha256 in of.items()) for of in (mine, theirs))
+            if name == "scorer":
+                same = same or "" in (mine, theirs)
+            if not same and name not in ("model", *besides):
+                return f"{name} {short(mine)}, not {short(theirs)}"
         return None
 
 

@@ -1,7 +1,6 @@
 """The files of an evaluation: a stored base to compare with, the report's specification, and the table at the end."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -88,11 +87,9 @@ def _require_same(path: Path, wanted: SampleMetadata) -> None:
             f"The stored base run has no {path}: evaluate the base on this split too, with the same n and greedy."
         )
     stored = read_metadata(path)
-    # The model and the seed may differ.
-    ours = replace(wanted, seed=stored.seed, **{name: getattr(stored, name) for name in HASHES})
-    if difference := stored.difference(ours):
+    if difference := stored.difference(wanted, besides=("seed", *HASHES)):
         raise UserError(
-            f"The stored base run {path} cannot be compared: its {difference}; use the same data and settings, or "
+            f"The stored base run {path} cannot be compared: it has {difference}; use the same data and settings, or "
             "sample the base again."
         )
     with open(path, "rb") as file:

@@ -104,12 +104,15 @@ def test_damaged_and_repeated_lines(tmp_path):
 @pytest.mark.parametrize(
     "change, named",
     [
-        ({"model_hash": "zz"}, "model_hash is aa there and zz now"),
-        ({"tokenizer_hash": "ab" * 32}, "there and abababababab now"),  # 12 of a sha256's digits
-        ({"config_hash": "zz"}, "config_hash is yy there and zz now"),
-        ({"temperature": 0.6}, "temperature is 1.0 there and 0.6 now"),
-        ({"engine": "hf bfloat16"}, "engine is vllm bfloat16 there and hf bfloat16 now"),
-        ({"data_files": {"/data/train.parquet": "dd"}}, "data_files"),
+        ({"model_hash": "zz"}, "model_hash aa, not zz"),
+        ({"tokenizer_hash": "ab" * 32}, "tokenizer_hash bb, not abababababab"),  # 12 of a sha256's digits
+        ({"config_hash": "zz"}, "config_hash yy, not zz"),
+        ({"temperature": 0.6}, "temperature 1.0, not 0.6"),
+        ({"engine": "hf bfloat16"}, "engine vllm bfloat16, not hf bfloat16"),
+        (
+            {"data_files": {"/data/train.parquet": "dd"}},
+            r"data_files .*train.parquet .cc., not /data/train.parquet .dd.",
+        ),
     ],
 )
 def test_samples_of_another_run_are_rejected(tmp_path, change, named):
@@ -125,6 +128,15 @@ def test_samples_of_another_run_are_rejected(tmp_path, change, named):
     assert len(list(read_samples(path))) == 2
 
 
+def test_every_setting_counts_unless_it_may_differ():
+    one = dataclasses.replace(METADATA, scorer="ab" * 32)
+    for name in vars(one):
+        other = dataclasses.replace(one, **{name: {"train.parquet": "dd"} if name == "data_files" else "another"})
+        found = one.difference(other)
+        assert found is None if name == "model" else found.startswith(f"{name} "), name
+        assert one.difference(other, besides=[name]) is None, name
+
+
 def test_samples_that_another_scorer_judged_are_not_continued(tmp_path):
     path = tmp_path / "0.jsonl"
     for scorer in ("ab" * 32, "cd" * 32):  # nothing is judged yet
@@ -137,7 +149,7 @@ def test_samples_that_another_scorer_judged_are_not_continued(tmp_path):
         with pytest.raises(UserError, match="holds 1 samples that a .* judged .verdict_sha256 was cdcd.* and is efef"):
             writer.judged_by("ef" * 32)
     assert read_metadata(path).scorer == "cd" * 32
-    assert read_metadata(path).difference(dataclasses.replace(METADATA, scorer="ef" * 32)).startswith("scorer is cdcd")
+    assert read_metadata(path).difference(dataclasses.replace(METADATA, scorer="ef" * 32)).startswith("scorer cdcd")
 
 
 def test_after_a_scorer_that_did_not_say_the_next_one_that_says_counts(tmp_path):
@@ -230,7 +242,7 @@ def test_answers_without_any_record_are_kept_and_belong_to_their_run(tmp_path):
     path = tmp_path / "0.jsonl"
     with SampleWriter(path, METADATA) as writer:
         writer.keep(response(1, 0))
-    with pytest.raises(UserError, match="seed is 1 there and 2 now"):
+    with pytest.raises(UserError, match="seed 1, not 2"):
         write(path, metadata=dataclasses.replace(METADATA, seed=2))
     with SampleWriter(path, METADATA) as writer:
         assert list(writer.waiting) == [(1, 0)]

@@ -84,7 +84,7 @@ def test_samples_in_several_files_and_prompts_that_were_too_long(tmp_path, data)
     two = write_samples(tmp_path / "1.jsonl", data, {30: CORRECT[30], 40: CORRECT[40]})
     assert ids(parts_of(data, one, two).correct) == [10, 20]
     other = write_samples(tmp_path / "2.jsonl", data, {40: CORRECT[40]}, model_hash="zz")
-    with pytest.raises(UserError, match="2.jsonl are samples of different runs .model_hash is mh there and zz now"):
+    with pytest.raises(UserError, match="2.jsonl are samples of different runs .model_hash mh, not zz"):
         parts_of(data, one, other)
     sampled = {id: accs for id, accs in CORRECT.items() if id != 10}
     parts = parts_of(data, write_samples(tmp_path / "3.jsonl", data, sampled, rows=3, overlong_ids=[10]))

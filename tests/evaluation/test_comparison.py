@@ -75,14 +75,14 @@ def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"temperature": 0.6}, "sampled with temperature 0.6 and .* with 1.0"),
-        ({"engine": "vllm bfloat16"}, "sampled with engine vllm bfloat16 and .* with hf float32"),
+        ({"temperature": 0.6}, "sampled with temperature 0.6, not 1.0 like .*base"),
+        ({"engine": "vllm bfloat16"}, "sampled with engine vllm bfloat16, not hf float32 like"),
         ({"model_hash": "another"}, "one method but to two models"),
         (
             {"data_files": {"corrected.parquet": "another"}},
-            "from corrected.parquet and .* from test.parquet, with other",
+            "with data_files corrected.parquet .another., not test.parquet .*same data file",
         ),
-        ({"chat_template": '{"enable_thinking": false}'}, "with different chat templates"),
+        ({"chat_template": '{"enable_thinking": false}'}, "with chat_template {.enable_thinking.: false}, not {} like"),
         (
             {"scorer": "other"},
             r"Scorers with other settings judged .*grpo.* and .*base.* \(verdict_sha256 other and rules\)",
@@ -101,6 +101,14 @@ def test_methods_that_cannot_be_compared(math_run, tmp_path, changed, sentence):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("file", ["grpo.0", "grpo.0.greedy"])
+def test_methods_may_have_another_tokenizer_and_seed(math_run, tmp_path, file):
+    path = tmp_path / f"{file}.meta.json"
+    changes = {"tokenizer_hash": "another", "config_hash": "another", "seed": 99, "overlong_ids": [3]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    assert compare(read_spec(math_run.write())).samples["grpo"]["math"].prompts
+
+
 def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
     methods = math_run.content["methods"]
     right = methods["base_again"]
@@ -112,15 +120,21 @@ def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
     path = tmp_path / "grpo.0.greedy.meta.json"
     described = path.read_text()
     path.write_text(json.dumps(json.loads(described) | {"data_files": {"corrected.parquet": "another"}}))
-    with pytest.raises(UserError, match="from corrected.parquet and .* from test.parquet, with other contents"):
+    with pytest.raises(
+        UserError, match="grpo.0.greedy.jsonl was sampled with data_files corrected.*, not test.parquet"
+    ):
         compare(read_spec(math_run.write()))
-    for name, value in (("temperature", 0.8), ("max_response_length", 63), ("engine", "vllm bfloat16")):
+    for name, value, needed in (
+        ("temperature", 0.8, ": greedy responses need 0"),
+        ("max_response_length", 63, ", not 64 like .*grpo.0.jsonl"),
+        ("engine", "vllm bfloat16", ", not .* like .*grpo.0.jsonl"),
+    ):
         path.write_text(json.dumps(json.loads(described) | {name: value}))
-        with pytest.raises(UserError, match=f"grpo.0.greedy.jsonl was sampled with {name} {value}: greedy ones"):
+        with pytest.raises(UserError, match=f"grpo.0.greedy.jsonl was sampled with {name} {value}{needed}"):
             compare(read_spec(math_run.write()))
     path.write_text(described)
     methods["grpo"]["splits"]["math"]["greedy"] = "grpo.0.jsonl"
-    with pytest.raises(UserError, match="16 greedy responses per prompt"):
+    with pytest.raises(UserError, match="grpo.0.jsonl was sampled with n 16: greedy responses need 1"):
         compare(read_spec(math_run.write()))
 
 

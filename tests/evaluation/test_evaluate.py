@@ -144,7 +144,7 @@ def rejected(folder: Path) -> dict[str, dict]:
             "methods": {"base_again": {"label": "again"}},
         },
         "methods.base is invalid: it has only one of 'family' and 'eta'": {"methods": {"base": {"family": "JS"}}},
-        "jsonl cannot be compared: its temperature is 0.7 there and 0.6 now": {
+        "jsonl cannot be compared: it has temperature 0.7, not 0.6": {
             "base": stored,
             "models": {"dph_js": run},
             "settings": {"amc23": {"n": 8}},

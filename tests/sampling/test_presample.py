@@ -197,7 +197,7 @@ def test_samples_of_other_prompts_are_not_continued(overrides, change):
     with SampleWriter(drawn.output, drawn.metadata) as writer:
         writer.keep(PendingResponse(id=10, sample=0, response_ids=[10, 1], seconds=0.1))
     assert not prepared(overrides).complete()
-    with pytest.raises(UserError, match="holds samples of another run .chat_template is {} there and {.+} now"):
+    with pytest.raises(UserError, match="holds samples of another run .chat_template {}, not {.+}"):
         prepared(overrides | change).complete()
 
 

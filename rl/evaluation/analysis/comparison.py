@@ -14,7 +14,7 @@ from rl.evaluation.analysis.samples import (
     SampleSet,
     read_judged,
     read_sample_set,
-    require_same_prompts,
+    require_comparable,
     styles_are_announced,
 )
 from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, SplitFiles
@@ -22,7 +22,7 @@ from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.pass_at_k import pass_at_k
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
 
-# Sampling settings that all methods of a report must share to be comparable.
+# The sampling settings that a report shows; all of its methods have the same.
 COMMON_SETTINGS = ("temperature", "top_p", "top_k", "n", "max_response_length")
 
 # {method: {split: {training step: {metric: [value, low, high]}}}}; the metrics are greedy and pass@solved_in
@@ -56,7 +56,7 @@ def compare(spec: ReportSpec) -> Comparison:
         for name, method in spec.methods.items():
             files = method.splits[split]
             samples[name][split] = drawn = _read_samples(spec, files)
-            _require_comparable(drawn, samples[BASE][split])
+            require_comparable(drawn, samples[BASE][split])
             _require_same_model(drawn, samples[name][spec.splits[0]])
             greedy[name, split] = _read_greedy(files, drawn)
         if BASE_AGAIN in spec.methods:
@@ -115,18 +115,11 @@ def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | N
     if files.greedy is None:
         return None
     greedy = read_judged(files.greedy)
-    require_same_prompts(greedy, samples)
+    require_comparable(greedy, samples, besides=("temperature", "top_p", "top_k", "n"))
     _require_same_model(greedy, samples)
-    if greedy.n != 1:
-        raise UserError(
-            f"{files.greedy} has {greedy.n} greedy responses per prompt: greedy decoding gives one; sample with n 1."
-        )
-    alike = {name: getattr(samples.metadata, name) for name in ("max_response_length", "engine")}
-    for name, value in {"temperature": 0, **alike}.items():
+    for name, value in {"n": 1, "temperature": 0}.items():
         if (found := getattr(greedy.metadata, name)) != value:
-            raise UserError(
-                f"{files.greedy} was sampled with {name} {found}: greedy ones beside {samples.path} need {value}."
-            )
+            raise UserError(f"{files.greedy} was sampled with {name} {found}: greedy responses need {value}.")
     return greedy
 
 
@@ -147,18 +140,6 @@ def _require_one_scorer(judged: Iterable[JudgedSamples]) -> None:
             raise UserError(
                 f"Scorers with other settings judged {path} and {first} (verdict_sha256 {short(scorer)} and "
                 f"{short(of_first)}): judge both with one configuration of the scorer."
-            )
-
-
-def _require_comparable(samples: JudgedSamples, base: JudgedSamples) -> None:
-    """Raise UserError unless both sets hold the same prompts, sampled and judged alike."""
-    require_same_prompts(samples, base)
-    for name in (*COMMON_SETTINGS, "engine"):
-        own, other = getattr(samples.metadata, name), getattr(base.metadata, name)
-        if own != other:
-            raise UserError(
-                f"{samples.path} was sampled with {name} {own} and {base.path} with {other}: sample every method with "
-                "the same settings."
             )
 
 
@@ -197,7 +178,7 @@ def read_progress(comparison: Comparison) -> Progress:
 def _of_checkpoint(comparison: Comparison, split: str, files: SplitFiles) -> dict[str, Interval | None]:
     spec, base = comparison.spec, comparison.samples[BASE][split]
     samples = read_judged(files.samples)
-    _require_comparable(samples, base)
+    require_comparable(samples, base)
     greedy = _read_greedy(files, samples)
     _require_one_scorer([*(of[split] for of in comparison.samples.values()), samples, greedy or samples])
     solved = pass_at_k(samples.correct.sum(axis=1), samples.n, spec.solved_in)

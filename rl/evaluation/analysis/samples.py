@@ -1,7 +1,7 @@
 """Sample records of one model on one split as arrays: every prompt has samples 0..n-1, once each."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.common.outcomes import COMPARED, GOLD_FAILURES
 from rl.data.questions import answer_kind
-from rl.data.sample_file import SampleMetadata, SampleRecord, read_metadata, read_samples
+from rl.data.sample_file import HASHES, SampleMetadata, SampleRecord, read_metadata, read_samples
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.distinct_n import distinct_n
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, OTHERS, announces_styles, styled
@@ -24,6 +24,8 @@ Whole = TypeVar("Whole")
 # Responses per prompt whose texts are kept for the report, and the length at which they are cut.
 KEPT_RESPONSES = 8
 KEPT_CHARACTERS = 4_000
+# Models and seeds may differ, scorers are compared over all methods of a report, and the prompts by their ids.
+_COMPARED_ELSEWHERE = (*HASHES, "seed", "scorer", "rows", "overlong_ids")
 _LOOKED_AT = 512  # samples that are read to decide whether SQL names its style in a comment
 _UNKNOWN = "unknown"  # the result of a query without a digest
 
@@ -157,22 +159,18 @@ def read_sample_set(
     )
 
 
-def require_same_prompts(samples: JudgedSamples, reference: JudgedSamples) -> None:
-    """Raise UserError unless both sets hold the same prompts of the same files, so that they can be compared in pairs.
+def require_comparable(samples: JudgedSamples, reference: JudgedSamples, besides: Collection[str] = ()) -> None:
+    """Raise UserError unless both sets hold the same prompts of the same files, sampled with the same settings.
 
     Ids alone do not say it: a corrected file has the same ids and other reference answers.
+
+    Args:
+        besides: settings that may differ, and so may _COMPARED_ELSEWHERE.
     """
-    own, other = samples.metadata.data_files, reference.metadata.data_files
-    if sorted(own.values()) != sorted(other.values()):
+    if difference := samples.metadata.difference(reference.metadata, (*_COMPARED_ELSEWHERE, *besides)):
         raise UserError(
-            f"{samples.path} was sampled from {', '.join(own)} and {reference.path} from {', '.join(other)}, with "
-            "other contents: sample both on the same data file."
-        )
-    templates = {samples.metadata.chat_template, reference.metadata.chat_template}
-    if len(templates) > 1:
-        raise UserError(
-            f"{samples.path} and {reference.path} were sampled with different chat templates "
-            f"({' and '.join(sorted(templates))}): sample every method with the same one."
+            f"{samples.path} was sampled with {difference} like {reference.path}: sample both on the same data file "
+            "with the same settings."
         )
     missing = np.setdiff1d(reference.ids, samples.ids)
     surplus = np.setdiff1d(samples.ids, reference.ids)
