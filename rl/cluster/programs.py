@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from rl.common.cli import USER_ERROR_EXIT_CODE, find_user_error
-from rl.common.errors import UserError
+from rl.common.errors import file_errors
 from rl.common.processes import end_with_parent
 from rl.common.signals import Stopped
 from rl.common.time_limits import COMMAND_GRACE_S, LAUNCHER_GRACE_S
@@ -38,10 +38,8 @@ def supervise(work: Callable[[Path], int]) -> int:
         work: takes a folder for logs and Ray's sockets, which is kept after a failure.
     """
     parent = os.environ.get("RAY_TMPDIR") or "/tmp"
-    try:
+    with file_errors(f"RAY_TMPDIR={parent}", "written", "name a folder that can"):
         folder = Path(tempfile.mkdtemp(prefix="dph-", dir=parent))
-    except OSError as error:
-        raise UserError(f"RAY_TMPDIR={parent} cannot be written ({error.strerror}): name a folder that can.") from error
     # Orphaned descendants become our children, not init's, so that we find them.
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pid = os.fork()
@@ -143,10 +141,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], tick: Callable[[
 
     Return its exit code, or 128 + n if signal n ended it.
     """
-    try:
+    with file_errors(command[0], "run", "give a program"):
         process = start(command, environment)
-    except OSError as error:
-        raise UserError(f"{command[0]} cannot be run ({error.strerror}): give a program.") from None
     try:
         while process.poll() is None:
             tick()

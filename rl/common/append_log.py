@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 
 Item = TypeVar("Item")
 
@@ -69,14 +69,13 @@ class AppendLog:
             UserError: the disk is full or the file cannot be written.
         """
         before = self.size
-        try:
-            self._write(line)
-        except OSError as error:
-            with contextlib.suppress(OSError):  # a torn line may stay, and the next reader cuts it off
-                self._file.truncate(before)
-            raise UserError(
-                f"{self.path} cannot be written ({error.strerror}): make room and re-run the same command to resume."
-            ) from error
+        with file_errors(self.path, "written", "make room and re-run the same command to resume"):
+            try:
+                self._write(line)
+            except OSError:
+                with contextlib.suppress(OSError):  # a torn line may stay, and the next reader cuts it off
+                    self._file.truncate(before)
+                raise
 
     def delete(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -97,7 +96,5 @@ def open_samples(path: Path, mode: str, **options):
     Raises:
         UserError: it cannot be opened.
     """
-    try:
+    with file_errors(path, "opened"):
         return open(path, mode, **options)
-    except OSError as error:
-        raise UserError(f"{path} cannot be opened ({error.strerror}).") from error

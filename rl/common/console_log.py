@@ -15,7 +15,7 @@ from pathlib import Path
 from rl.common import console_filter
 from rl.common.cli import shutdown_ray
 from rl.common.console_filter import END, MARK
-from rl.common.errors import UserError
+from rl.common.errors import file_errors
 
 # Set while a log is written; processes that inherit it mark their messages.
 _VARIABLE = "DPH_LOG"
@@ -37,12 +37,10 @@ def console_log(path: Path) -> Iterator[None]:
     if os.environ.get(VERBOSE, "0") not in ("", "0"):
         yield
         return
-    try:
+    with file_errors(f"The log {path}", "written", "give a folder that can"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as log:
             log.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n")
-    except OSError as error:
-        raise UserError(f"The log {path} cannot be written ({error.strerror}): give a folder that can.") from error
     sys.stderr.write(f"Log: {path} ({VERBOSE}=1 prints everything)\n")
     terminal = [os.dup(1), os.dup(2)]
     command = [sys.executable, "-I", "-S", console_filter.__file__, str(path)]

@@ -1,6 +1,8 @@
 """The one exception for user-fixable errors, and what its sentence takes from a program's output."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -9,6 +11,24 @@ class UserError(Exception):
 
     Its text is one sentence: what is wrong, what was found, what to do. Programs print it and exit with code 2.
     """
+
+
+@contextmanager
+def file_errors(what: object, verb: str, advice: str = "") -> Iterator[None]:
+    """Make a UserError of an OSError in the block, or of text that is not UTF-8.
+
+    "`what` cannot be `verb` (No such file or directory): `advice`."
+
+    Args:
+        what: names the file.
+        verb: such as "read" or "written".
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise UserError(f"{what} cannot be {verb} (it is not UTF-8){advice and f': {advice}'}.") from error
+    except OSError as error:
+        raise UserError(f"{what} cannot be {verb} ({error.strerror or error}){advice and f': {advice}'}.") from error
 
 
 def last_line(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 
 # Longer work, such as hashing a large model's weights, shows a progress bar.
 BAR_DELAY_S = 3.0
@@ -41,11 +41,8 @@ def file_sha256(path: str | os.PathLike) -> str:
     Raises:
         UserError: the file cannot be read.
     """
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
+    with file_errors(path, "read", "give an existing file"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def model_hash(model: str | os.PathLike) -> str:
@@ -138,10 +135,9 @@ def _hub_folder(name: str) -> Path:
 
 def _kept_sha256(path: Path) -> str:
     """file_sha256, cached while the file's size and time stay the same: an evaluation asks once per split."""
-    try:
+    # A link of the Hub's cache may lead to a file that is gone.
+    with file_errors(path, "read", "download the model again"):
         state = path.stat()
-    except OSError as error:  # such as a link of the Hub's cache to a file that is gone
-        raise UserError(f"{path} cannot be read ({error.strerror}): download the model again.") from error
     return _sha256_of_state(path, state.st_size, state.st_mtime_ns)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 
 FILE = ".lock"
 
@@ -31,13 +31,11 @@ def sole_run(folder: Path, otherwise: str) -> Iterator[None]:
         UserError: another run is in the folder, or may be, or the folder cannot be written.
     """
     path, host = folder / FILE, socket.gethostname()
-    try:
+    with file_errors(path, "written", f"make it writable, or {otherwise}"):
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = _claimed(path, host, otherwise)
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {host} since {time.strftime('%Y-%m-%d %H:%M:%S')}".encode(), 0)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror}): make it writable, or {otherwise}.") from error
     try:
         yield
     finally:

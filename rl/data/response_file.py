@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.json_text import HALF_A_PAIR, loads_or_none
 from rl.data.rows import Row
@@ -49,11 +49,8 @@ def _parquet_rows(path: Path) -> Iterator[Any]:
 
 
 def _json_rows(path: Path) -> Iterator[Any]:
-    try:
-        with open(path, "rb") as file:
-            yield from (loads_or_none(line) for line in file if line.strip())
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}).") from error
+    with file_errors(path, "read"), open(path, "rb") as file:
+        yield from (loads_or_none(line) for line in file if line.strip())
 
 
 def _response(row: Any, origin: str) -> GivenResponse:

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog, open_samples
 from rl.common.cli import existing_part
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import short
 from rl.data.json_text import line_of, loads, record_of
 from rl.data.metadata_file import check_metadata, metadata_path
@@ -166,15 +166,12 @@ def read_metadata(samples: Path) -> SampleMetadata:
         UserError: the file is missing, not JSON or of another format, lacks a field, or a value has another type.
     """
     path = metadata_path(samples)
+    what = f"{path}, the metadata of {samples.name},"
     try:
-        content = loads(path.read_bytes())
-    except OSError as error:
-        if not samples.exists():
-            raise UserError(f"There are no samples at {samples}: draw them first (dph presample sampling).") from error
-        raise UserError(
-            f"{path}, the metadata of {samples.name}, cannot be read ({error.strerror}): copy it too, or sample again "
-            "into another file."
-        ) from error
+        with file_errors(what, "read", "copy it too, or sample again into another file"):
+            if not (path.exists() or samples.exists()):
+                raise UserError(f"There are no samples at {samples}: draw them first (dph presample sampling).")
+            content = loads(path.read_bytes())
     except ValueError as error:
         raise UserError(f"{path} is not JSON: sample again into another file.") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -228,10 +225,8 @@ class SampleWriter:
     def __init__(self, samples: Path, metadata: SampleMetadata):
         check_name(samples)
         self._path, self._wanted = samples, metadata.rows * metadata.n
-        try:
+        with file_errors(samples.parent, "made", "name another file"):
             samples.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{samples.parent} cannot be made ({error.strerror}): name another file.") from error
         self._file = AppendLog(samples)
         self._journal: AppendLog | None = None  # opened at the first response
         self.waiting: dict[tuple[int, int], PendingResponse] = {}
@@ -317,12 +312,8 @@ class SampleWriter:
     def _write_metadata(self, metadata: SampleMetadata) -> None:
         content = {"format": FORMAT} | dataclasses.asdict(metadata)
         path = metadata_path(self._path)
-        try:
+        with file_errors(path, "written", "make room and re-run the same command"):
             atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
-        except OSError as error:
-            raise UserError(
-                f"{path} cannot be written ({error.strerror}): make room and re-run the same command."
-            ) from error
 
 
 def _parse(line: bytes) -> SampleRecord | None:

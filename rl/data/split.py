@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl.common.atomic_write import replacing
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import file_sha256
 from rl.common.outcomes import GOLD_FAILURES
 from rl.common.parquet_file import open_parquet
@@ -87,14 +87,12 @@ def write_split(parts: Split, correct: Path, wrong: Path) -> None:
     Raises:
         UserError: a file cannot be written.
     """
-    try:
+    with file_errors(f"{correct} and {wrong}", "written", "name another --out"):
         for path in (correct, wrong):
             path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(correct) as correct_part, replacing(wrong) as wrong_part:
             pq.write_table(parts.correct, correct_part)
             pq.write_table(parts.wrong, wrong_part)
-    except OSError as error:
-        raise UserError(f"{correct} and {wrong} cannot be written ({error}): name another --out.") from error
 
 
 def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_kept: int) -> str:

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from rl.common import atomic_write
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.data.benchmarks import BENCHMARKS
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES, OTHERS
@@ -240,10 +240,8 @@ def read_spec(path: Path) -> ReportSpec:
     Raises:
         UserError: the file cannot be read, or is invalid; the message names the key.
     """
-    try:
+    with file_errors(f"The report's specification {path}", "read"):
         text = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"The report's specification {path} cannot be read ({error.strerror}).") from error
     try:
         return ReportSpec.model_validate_json(text, context=path.parent)
     except ValidationError as error:

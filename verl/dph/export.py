@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.size import in_bytes
 from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder, named_step, newest_checkpoint
 from verl.dph.sampling.checkpoint import MERGED_FROM, check_model, temporary_model_folder
@@ -69,7 +69,7 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None, trust_remote_code:
     if out.exists():
         raise UserError(f"{out} exists: name another folder, or delete it.")
     check_model(str(checkpoint))
-    try:
+    with file_errors(out, "written", "make room, or name another"):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
             aside, merged = Path(temporary) / "model", Path(temporary) / "merged"
@@ -85,8 +85,6 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None, trust_remote_code:
             if (checkpoint / MANIFEST).is_file():  # checkpoints of other programs have none
                 shutil.copy(checkpoint / MANIFEST, aside / "training_manifest.json")
             os.replace(aside, out)
-    except OSError as error:
-        raise UserError(f"{out} cannot be written ({error.strerror or error}): make room, or name another.") from error
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.outcomes import GOLD_FAILURES, is_correct
 from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.inspect.report import PROMPTS, SAMPLES, STORE, FileReport, Options, text_hash
@@ -51,11 +51,8 @@ def kind_of(path: Path) -> str:
     Raises:
         UserError: the file cannot be read, or is not a file of the project.
     """
-    try:
-        with open(path, "rb") as file:
-            head = file.read(4)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give an existing file.") from error
+    with file_errors(path, "read", "give an existing file"), open(path, "rb") as file:
+        head = file.read(4)
     if not head:
         raise UserError(f"{path} is empty: make it again.")
     kind = {_PARQUET_MAGIC: _kind_of_parquet, b"PK\x03\x04": _kind_of_archive}.get(head, _kind_of_lines)

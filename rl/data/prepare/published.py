@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.benchmarks import HubFile
 from rl.data.json_text import loads, loads_or_none
@@ -92,10 +92,9 @@ def read_json_list(path: Path) -> list[Any]:
         UserError: the file does not exist, or is not a JSON list.
     """
     try:
-        records = loads(path.read_bytes())
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    except ValueError as error:  # JSONDecodeError, UnicodeDecodeError
+        with file_errors(path, "read", _HINT):
+            records = loads(path.read_bytes())
+    except ValueError as error:
         raise UserError(f"{path} is not JSON ({error}): {_HINT}.") from error
     if not isinstance(records, list):
         raise UserError(f"{path} is not a JSON list of records: {_HINT}.")
@@ -141,11 +140,5 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
                 return
             file.seek(0)
             yield from tqdm((loads_or_none(line) for line in file if line.strip()), **bar)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read ({error}): {_HINT}.") from error
-
-
-def _unreadable(path: Path, error: OSError) -> UserError:
-    return UserError(f"{path} cannot be read ({error.strerror}): {_HINT}.")
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read ({getattr(error, 'strerror', error)}): {_HINT}.") from error

@@ -8,8 +8,8 @@ and splits.
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl.common import atomic_write
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
 from rl.data.json_text import HALF_A_PAIR
@@ -205,12 +205,8 @@ class RowWriter:
             self._parquet.write_table(pa.Table.from_pylist(self._pending, self._schema))
             self._pending = []
 
-    @contextmanager
-    def _writing(self, hint: str = "make room and re-run the same command") -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UserError(f"{self.output} cannot be written ({error.strerror or error}): {hint}.") from error
+    def _writing(self, advice: str = "make room and re-run the same command") -> AbstractContextManager[None]:
+        return file_errors(self.output, "written", advice)
 
 
 def _aside(target: Path) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.data.prepare.published import Record, read_records
 
 _LOCAL = re.compile(r"local(\d+)")
@@ -82,9 +82,5 @@ def _document_path(folder: Path | None, name: str) -> Path:
 
 
 def _read_document(path: Path) -> str:
-    try:
+    with file_errors(path, "read", "give resource/documents of spider2-lite with --documents"):
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"--documents {path.parent} has no readable {path.name} ({error}): give resource/documents."
-        ) from error

@@ -13,7 +13,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.outcomes import INFRA_ERROR
 from rl.data.benchmarks import SqlDataset
 from rl.data.json_text import HALF_A_PAIR
@@ -258,10 +258,8 @@ def _correction_id(found: Any) -> str:
 
 def _read_gold_lines(file: Path) -> list[dict[str, str]]:
     """The lines `SQL\tdb_id` of a benchmark's gold file."""
-    try:
+    with file_errors(file, "read", "give a file of gold queries"):
         lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} cannot be read ({error}): give a file of gold queries.") from error
     parts = (line.rpartition("\t") for line in lines if line.strip())
     return [{"sql": sql, "db_id": db_id.strip()} for sql, _, db_id in parts]
 

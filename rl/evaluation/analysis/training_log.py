@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.data.training_run import newest_manifest
 
 # {metric: {step: value}}, steps ascending
@@ -33,11 +33,8 @@ def read_training_log(path: Path, last_step: int | None = None) -> TrainingLog:
         raise UserError(f"The folder {path} holds no training log (*.jsonl): train with the file logger.")
     log: TrainingLog = {}
     for part in parts:
-        try:
+        with file_errors(f"The training log {part}", "read", "train with the file logger"):
             text = part.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            cause = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise UserError(f"The training log {part} cannot be read ({cause}): train with the file logger.") from error
         of_part: TrainingLog = {}
         for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
             try:

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from rl.common import atomic_write
 from rl.common.cli import output_folder, user_errors_exit
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.configuration.evaluate import PAPER_EXPERIMENTS
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.measures import TESTED, metrics_for
@@ -201,9 +201,8 @@ def write_tables(reports: Sequence[dict], out: Path, setting: str | None) -> lis
 
 def _read_report(path: Path) -> dict:
     try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"The report {path} cannot be read ({error.strerror}).") from error
+        with file_errors(f"The report {path}", "read"):
+            report = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"The report {path} is not JSON: make it again.") from error
     if not isinstance(report, dict) or not {"_labels", "_tests"} <= report.keys():

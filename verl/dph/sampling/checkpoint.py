@@ -20,7 +20,7 @@ from tqdm import tqdm
 from verl.model_merger.base_model_merger import ModelMergerConfig
 from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtensor_shards
 
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import file_sha256, has_weights
 from rl.common.run_lock import sole_run
 from rl.data.training_run import NEWEST, newest_checkpoint
@@ -124,16 +124,13 @@ def _merge(checkpoint: Path, merged: Path, trust_remote_code: bool) -> None:
     _shards(checkpoint)
     aside = merged.with_name(f"{merged.name}.part")
     shutil.rmtree(aside, ignore_errors=True)
+    advice = "make room, or copy the checkpoint to where it can be written"
     try:
-        aside.mkdir(parents=True)
-        _Merger(checkpoint, aside, trust_remote_code).merge_and_save()
-        shutil.rmtree(merged, ignore_errors=True)
-        os.replace(aside, merged)
-    except OSError as error:
-        raise UserError(
-            f"The shards of {checkpoint} cannot be merged into {merged} ({error.strerror}): make room, or copy the "
-            "checkpoint to where it can be written."
-        ) from error
+        with file_errors(f"The shards of {checkpoint}", f"merged into {merged}", advice):
+            aside.mkdir(parents=True)
+            _Merger(checkpoint, aside, trust_remote_code).merge_and_save()
+            shutil.rmtree(merged, ignore_errors=True)
+            os.replace(aside, merged)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
