@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
+from rl.common.model_files import cached_config
 from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, WRONG_NAME
 
 _HUB_LIMIT_S = 10
@@ -154,12 +155,12 @@ def _variable(key: str) -> str:
 
 
 def _check_hub(key: str, model: str) -> None:
-    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+    if cached_config(model):
+        return
     try:
-        if isinstance(try_to_load_from_cache(model, "config.json"), str):
-            return
         HfApi().model_info(model, timeout=_HUB_LIMIT_S)
     except (HFValidationError, HfHubHTTPError) as error:
         reason = f"the Hugging Face Hub has no such model for you ({type(error).__name__})"

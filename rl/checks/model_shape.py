@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
+from rl.common.model_files import cached_config
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
@@ -67,7 +68,7 @@ def model_shape(path: str) -> ModelShape:
     name = path.rstrip("/").rsplit("/", 1)[-1]
     config = Path(path).expanduser() / "config.json"
     if not config.is_file():
-        config = _cached(path) or config
+        config = cached_config(path) or config
     if config.is_file():
         try:
             return shape_of(json.loads(config.read_text(encoding="utf-8")), name)
@@ -128,18 +129,6 @@ def shape_of(config: Mapping[str, Any], name: str) -> ModelShape:
         vocabulary=config["vocab_size"],
         tied=bool(config.get("tie_word_embeddings", False)),
     )
-
-
-def _cached(path: str) -> Path | None:
-    """config.json of a model on the Hub that was downloaded before."""
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        found = try_to_load_from_cache(path, "config.json")
-    except HFValidationError:
-        return None
-    return Path(found) if isinstance(found, str) else None
 
 
 def _plain(name: str) -> str:

@@ -12,27 +12,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rl.common.errors import UserError, file_errors
+from rl.common.model_files import CONFIG_FILES, TOKENIZER_FILES, local_folder, require_weights
 
 # Longer work, such as hashing a large model's weights, shows a progress bar.
 BAR_DELAY_S = 3.0
 
 _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
-
-# Only the first pattern with a match counts: a folder with both kinds of files holds the same weights twice.
-_WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
-_CONFIG_FILES = ("config.json", "generation_config.json")
-_TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "chat_template.jinja",
-    "chat_template.json",
-)
 
 
 def file_sha256(path: str | os.PathLike) -> str:
@@ -54,18 +39,7 @@ def model_hash(model: str | os.PathLike) -> str:
     Raises:
         UserError: there is no such model, or it has no weights.
     """
-    folder = _folder(model)
-    for pattern in _WEIGHT_PATTERNS:
-        files = sorted(folder.glob(pattern))
-        if files:
-            return _combined_hash(files)
-    raise UserError(
-        f"The model folder {folder} holds no weights ({' or '.join(_WEIGHT_PATTERNS)}): give a complete model folder."
-    )
-
-
-def has_weights(folder: Path) -> bool:
-    return any(any(folder.glob(pattern)) for pattern in _WEIGHT_PATTERNS)
+    return _combined_hash(require_weights(local_folder(model)))
 
 
 def tokenizer_hash(model: str | os.PathLike) -> str:
@@ -77,8 +51,8 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
     Raises:
         UserError: there is no such model, or it has no tokenizer.
     """
-    folder = _folder(model)
-    files = [folder / name for name in sorted(_TOKENIZER_FILES) if (folder / name).is_file()]
+    folder = local_folder(model)
+    files = [folder / name for name in sorted(TOKENIZER_FILES) if (folder / name).is_file()]
     if not files:
         raise UserError(f"{folder} holds no tokenizer (tokenizer.json and the like): give a folder that has one.")
     return _combined_hash(files)
@@ -105,32 +79,13 @@ def config_hash(model: str | os.PathLike) -> str:
     Raises:
         UserError: there is no such model.
     """
-    folder = _folder(model)
-    return _combined_hash(folder / name for name in _CONFIG_FILES if (folder / name).is_file())
+    folder = local_folder(model)
+    return _combined_hash(folder / name for name in CONFIG_FILES if (folder / name).is_file())
 
 
 def short(value: object) -> str:
     """A value for a message, in which each sha256 is shortened to its first 12 digits."""
     return _SHA256.sub(lambda found: found[0][:12], str(value))
-
-
-def _folder(name: str | os.PathLike) -> Path:
-    path = Path(os.path.expanduser(name))
-    return path if path.is_dir() else _hub_folder(str(name))
-
-
-def _hub_folder(name: str) -> Path:
-    """The cached folder of a Hugging Face Hub model, downloaded if missing; the engine will need it too."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=[_WEIGHT_PATTERNS[0], *_CONFIG_FILES, *_TOKENIZER_FILES]))
-    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        raise UserError(
-            f"The model {name} is not a folder, and the Hugging Face Hub did not provide it ({type(error).__name__}): "
-            "give the folder of a model or run."
-        ) from error
 
 
 def _kept_sha256(path: Path) -> str:

@@ -2,7 +2,6 @@ import hashlib
 import os
 import shutil
 
-import huggingface_hub
 import pytest
 
 from rl.common import fingerprint
@@ -52,19 +51,6 @@ def test_what_is_missing_is_named(folder, tmp_path):
     empty.mkdir()
     with pytest.raises(UserError, match="empty holds no weights"):
         model_hash(empty)
-
-
-def test_a_hub_model_is_read_from_the_cache(folder, tmp_path, monkeypatch):
-    snapshot = tmp_path / "cache" / "models--someone--base" / "snapshots" / "0123abcd"
-    snapshot.parent.mkdir(parents=True)
-    shutil.copytree(folder, snapshot)
-    (tmp_path / "cache" / "models--someone--base" / "refs").mkdir()
-    (tmp_path / "cache" / "models--someone--base" / "refs" / "main").write_text("0123abcd")
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    assert model_hash("someone/base") == model_hash(folder)
-    with pytest.raises(UserError, match="someone/other is not a folder, and the Hugging Face Hub did not provide it"):
-        model_hash("someone/other")
 
 
 def test_weights_that_stay_are_read_once(folder, monkeypatch):

@@ -18,7 +18,7 @@ from verl.workers.config.optimizer import build_optimizer
 from rl.checks.files import check_model
 from rl.checks.finding import Finding, ok, warn
 from rl.common.errors import UserError
-from rl.common.fingerprint import has_weights
+from rl.common.model_files import cached_config, require_weights, weight_files
 from rl.configuration import PADDING_ROW
 from verl.dph.config import attention
 from verl.dph.hf_rollout.generation import why_not
@@ -371,28 +371,8 @@ def check_tokenizer(config: DictConfig) -> Finding:
             f"{text.vocab_size}: give a folder whose files belong together."
         )
     found = f"{text.model_type}, {len(tokenizer)} tokens"
-    if not _has_weights(str(model.path)):
+    if (folder := Path(model.path).expanduser()).is_dir():
+        require_weights(folder)
+    elif not ((cached := cached_config(model.path)) and weight_files(cached.parent)):
         return warn(f"{found}; no weights at {model.path} yet", "the run downloads them from the Hugging Face Hub.")
     return ok(found)
-
-
-def _has_weights(model: str) -> bool:
-    """Whether the weights are in the folder `model`, or in the Hub's cache.
-
-    Raises:
-        UserError: the folder holds no weights.
-    """
-    folder = Path(model).expanduser()
-    in_folder = folder.is_dir()
-    if not in_folder:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
-
-        try:
-            folder = Path(snapshot_download(model, local_files_only=True))
-        except (HFValidationError, LocalEntryNotFoundError):
-            return False
-    found = has_weights(folder)
-    if in_folder and not found:
-        raise UserError(f"The model folder {folder} holds no weights: give a complete model folder.")
-    return found

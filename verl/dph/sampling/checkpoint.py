@@ -21,7 +21,8 @@ from verl.model_merger.base_model_merger import ModelMergerConfig
 from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtensor_shards
 
 from rl.common.errors import UserError, file_errors
-from rl.common.fingerprint import file_sha256, has_weights
+from rl.common.fingerprint import file_sha256
+from rl.common.model_files import weight_files
 from rl.common.run_lock import sole_run
 from rl.data.training_run import NEWEST, newest_checkpoint
 
@@ -84,10 +85,10 @@ def _find(model: str) -> tuple[str, Path | None]:
     folder = Path(model).expanduser()
     if not folder.is_dir():
         return model, None
-    if has_weights(folder):
+    if weight_files(folder):
         return str(folder), None
     checkpoint = _checkpoint(folder)
-    if has_weights(checkpoint / SAVED):
+    if weight_files(checkpoint / SAVED):
         return str(checkpoint / SAVED), None
     return str(checkpoint / MERGED), checkpoint
 
@@ -100,7 +101,7 @@ def _checkpoint(folder: Path) -> Path:
     folder = newest or folder
     if (folder / "actor").is_dir():
         folder = folder / "actor"
-    if (folder / "fsdp_config.json").is_file() or has_weights(folder / SAVED):
+    if (folder / "fsdp_config.json").is_file() or weight_files(folder / SAVED):
         return folder
     raise UserError(
         f"The model folder {folder} holds neither weights in the Hugging Face format nor a checkpoint of verl "

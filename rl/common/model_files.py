@@ -1,0 +1,73 @@
+"""The files of a model: in its folder, or in the cache of the Hugging Face Hub."""
+
+import os
+from pathlib import Path
+
+from rl.common.errors import UserError
+
+# Only the first pattern with a match counts: a folder with both kinds of files holds the same weights twice.
+_WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
+CONFIG_FILES = ("config.json", "generation_config.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+
+
+def local_folder(model: str | os.PathLike) -> Path:
+    """A model's folder; for a name on the Hub the cached folder, downloaded if missing: the engine will need it too.
+
+    Raises:
+        UserError: there is no such model.
+    """
+    folder = Path(os.path.expanduser(model))
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    wanted = [_WEIGHT_PATTERNS[0], *CONFIG_FILES, *TOKENIZER_FILES]
+    try:
+        return Path(snapshot_download(str(model), allow_patterns=wanted))
+    except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise UserError(
+            f"The model {model} is not a folder, and the Hugging Face Hub did not provide it ({type(error).__name__}): "
+            "give the folder of a model or run."
+        ) from error
+
+
+def cached_config(model: str) -> Path | None:
+    """config.json of a model on the Hub that was downloaded before."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model, "config.json")
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files with a model's weights, sorted; empty if the folder holds none."""
+    return next((found for pattern in _WEIGHT_PATTERNS if (found := sorted(folder.glob(pattern)))), [])
+
+
+def require_weights(folder: Path) -> list[Path]:
+    """The weight_files.
+
+    Raises:
+        UserError: the folder holds none.
+    """
+    if not (files := weight_files(folder)):
+        patterns = " or ".join(_WEIGHT_PATTERNS)
+        raise UserError(f"The model folder {folder} holds no weights ({patterns}): give a complete model folder.")
+    return files

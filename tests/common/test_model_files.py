@@ -1,0 +1,30 @@
+import huggingface_hub
+import pytest
+
+from rl.common.errors import UserError
+from rl.common.model_files import cached_config, local_folder, require_weights, weight_files
+
+
+def test_a_hub_model_is_read_from_the_cache(tmp_path, monkeypatch):
+    snapshot = tmp_path / "models--someone--base" / "snapshots" / "0123abcd"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (tmp_path / "models--someone--base" / "refs").mkdir()
+    (tmp_path / "models--someone--base" / "refs" / "main").write_text("0123abcd")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert local_folder("someone/base") == snapshot and cached_config("someone/base") == snapshot / "config.json"
+    assert cached_config("someone/other") is cached_config("/not/a/name") is None
+    with pytest.raises(UserError, match="someone/other is not a folder, and the Hugging Face Hub did not provide it"):
+        local_folder("someone/other")
+
+
+def test_a_folder_with_both_kinds_of_weights_holds_them_twice(tmp_path):
+    assert weight_files(tmp_path) == []
+    with pytest.raises(UserError, match="holds no weights"):
+        require_weights(tmp_path)
+    for name in ("pytorch_model.bin", "b.safetensors", "a.safetensors"):
+        (tmp_path / name).touch()
+    assert (
+        weight_files(tmp_path) == require_weights(tmp_path) == [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
+    )
