@@ -17,7 +17,7 @@ import psutil
 
 from rl.common.cli import USER_ERROR_EXIT_CODE, find_user_error
 from rl.common.errors import file_errors
-from rl.common.processes import end_with_parent
+from rl.common.parent_death import end_with_parent
 from rl.common.signals import Stopped
 from rl.common.time_limits import COMMAND_GRACE_S, LAUNCHER_GRACE_S
 

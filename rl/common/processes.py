@@ -1,24 +1,13 @@
 """The processes of a program and its descendants: list them, measure their memory, end them."""
 
-import ctypes
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
 
 from rl.common.time_limits import COMMAND_GRACE_S
-
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
-
-
-def end_with_parent() -> None:
-    """A preexec_fn: this process gets SIGTERM when its parent dies, also by SIGKILL, when the parent cannot end it."""
-    if sys.platform == "linux":
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def process_tree(pid: int) -> list[psutil.Process]:

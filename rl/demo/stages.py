@@ -23,7 +23,8 @@ from typing import Any
 
 from rl.common import atomic_write
 from rl.common.errors import UserError, cause_in
-from rl.common.processes import end_process_tree, end_with_parent, memory_in_use
+from rl.common.parent_death import end_with_parent
+from rl.common.processes import end_process_tree, memory_in_use
 from rl.demo.progress import Progress
 
 POLL_SECONDS = 0.5

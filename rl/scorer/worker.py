@@ -17,7 +17,6 @@ A worker is a sandbox: its memory is bounded, it cannot write a file (RLIMIT_FSI
 exceeds its time, and the kernel denies it whatever its jobs do not need (sandbox/confine.py).
 """
 
-import ctypes
 import errno
 import gc
 import json
@@ -32,9 +31,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import BinaryIO, Protocol
 
+from rl.common.parent_death import end_with_parent
 from rl.scorer.sandbox.confine import confine, prepare, writable
-
-_PR_SET_PDEATHSIG = 1
 
 # Between server and fork server. A request is FORK, or the id of a worker whose exit code is wanted. The reply is the
 # worker's id, an error's number with a minus, or the exit code.
@@ -109,7 +107,7 @@ def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
 def main() -> None:
     """Fork workers until the server closes the socket; in a worker, serve jobs until it closes the worker's socket."""
     settings = json.loads(sys.argv[1])
-    _end_with_parent()
+    end_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server, which gets it too, ends the workers
     # An exception must not close it: the server would end this process before it has printed the exception.
     control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
@@ -125,11 +123,6 @@ def main() -> None:
     control.close()
     if is_worker:
         _serve(settings, jobs)
-
-
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _fork_workers(control: socket.socket) -> bool:
@@ -157,7 +150,7 @@ def _fork(channel: list[int]) -> int:
     except OSError as error:
         return -(error.errno or errno.EAGAIN)
     if process == 0:
-        _end_with_parent()
+        end_with_parent(signal.SIGKILL)
         os.dup2(channel[0], sys.stdin.fileno())
         os.close(channel[0])
     os.setpgid(process, process)  # in both processes, whichever runs first: the server kills the group
