@@ -208,14 +208,11 @@ def version_parser() -> argparse.ArgumentParser:
 
 def version(arguments: list[str]) -> None:
     import platform
-    from importlib import metadata
+
+    from rl.common.installed import installed_version
 
     for package in ("dph-rl", "verl", "torch", "vllm", "ray"):
-        try:
-            found = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found = "not installed"
-        sys.stdout.write(f"{package} {found}\n")
+        sys.stdout.write(f"{package} {installed_version(package) or 'not installed'}\n")
     sys.stdout.write(f"python {platform.python_version()}\n")
 
 

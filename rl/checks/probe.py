@@ -12,21 +12,19 @@ import sys
 import sysconfig
 import tempfile
 import time
-from importlib import metadata
 from pathlib import Path
+
+from rl.common.installed import installed_version
 
 
 def packages() -> dict[str, str | None]:
     """Versions of Python, verl and vLLM, and where cupy and Python.h are, without importing anything."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in ("verl", "vllm"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
     cupy = importlib.util.find_spec("cupy")
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    return found | {
+    return {
+        "python": platform.python_version(),
+        "verl": installed_version("verl"),
+        "vllm": installed_version("vllm"),
         "import cupy": None if cupy is None else cupy.origin,
         "Python.h": str(header) if header.is_file() else None,
     }
@@ -76,7 +74,7 @@ def vllm() -> dict:
     if importlib.util.find_spec("vllm._C") is not None:
         importlib.import_module("torch")  # its libraries come first
         importlib.import_module("vllm._C")
-    return {"version": metadata.version("vllm")}
+    return {"version": installed_version("vllm")}
 
 
 def ranks(count: str, backend: str) -> dict:

@@ -2,13 +2,13 @@
 
 import platform
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from markupsafe import Markup
 
 from rl.common.duration import duration
 from rl.common.git_state import git_state
+from rl.common.installed import installed_version
 from rl.data.wording import number_of
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
@@ -191,13 +191,8 @@ def provenance(comparison: Comparison) -> dict[str, str]:
     each = ", ".join(f"{spec.short_names[name]} {seed}" for name, seed in seeds.items())
     facts["Sampling seeds"] = each if len(set(seeds.values())) > 1 else str(seeds[BASE])
     facts["Commands"] = "; ".join([*spec.commands, "dph report --spec spec.json --out . (this page)"])
-    versions = [f"Python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            continue
-    return facts | {"Versions": ", ".join(versions)}
+    versions = {"Python": platform.python_version()} | {package: installed_version(package) for package in PACKAGES}
+    return facts | {"Versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version)}
 
 
 def _of_all_splits(comparison: Comparison, setting: str) -> object:
