@@ -11,6 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 from rl.common.cli import find_user_error
 from rl.common.errors import UserError
+from rl.common.listed import listed
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def look_at(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[tupl
     failed: dict[str, list[str]] = {}  # {check: the failures that it is or was skipped for}
     for check in checks:
         behind = [*dict.fromkeys(name for need in check.needs for name in failed.get(need, ()))]
-        finding = skipped(f"not checked, because of {' and '.join(behind)}") if behind else _found(check, subject)
+        finding = skipped(f"not checked, because of {listed(behind)}") if behind else _found(check, subject)
         if behind or finding.status == "fail":
             failed[check.name] = behind or [check.name]
         yield check.name, finding

@@ -7,6 +7,8 @@ from DIVERGENCES. verl/dph/divergence/f_divergences.py has the functions; this p
 from dataclasses import dataclass
 from typing import Literal
 
+from rl.common.listed import listed
+
 
 @dataclass(frozen=True)
 class Divergence:
@@ -95,8 +97,7 @@ DIVERGENCES = {
 
 def modes_with_tail_form() -> str:
     """The names of the modes with a tail form, joined for a sentence."""
-    *others, last = (divergence.mode for divergence in DIVERGENCES.values() if divergence.has_tail_form)
-    return f"{', '.join(others)} and {last}"
+    return listed(divergence.mode for divergence in DIVERGENCES.values() if divergence.has_tail_form)
 
 
 def rows_by_mode() -> str:

@@ -26,6 +26,7 @@ from pydantic import (
 
 from rl.common import atomic_write
 from rl.common.errors import UserError, file_errors
+from rl.common.listed import listed
 from rl.data.benchmarks import BENCHMARKS
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES, OTHERS
@@ -162,7 +163,7 @@ class ReportSpec(_Entry):
         first = [name for name in (BASE, BASE_AGAIN) if name in self.methods]
         self.methods = {name: self.methods[name] for name in dict.fromkeys([*first, *self.methods])}
         if alike := with_one_name(self.splits):
-            raise ValueError(f"splits {' and '.join(alike)} have one name in the report; rename one of them")
+            raise ValueError(f"splits {listed(alike)} have one name in the report; rename one of them")
         for name, method in self.methods.items():
             method.label = method.label or LABELS.get(name, name)
             if method.splits.keys() != self.methods[BASE].splits.keys():
@@ -173,7 +174,7 @@ class ReportSpec(_Entry):
             for step, checkpoint in method.checkpoints.items():
                 self._require_known(f"checkpoint {step} of method '{name}'", checkpoint.splits)
         if alike := with_one_label({name: method.label for name, method in self.methods.items()}):
-            raise ValueError(f"methods {' and '.join(alike)} have one label; give one of them another")
+            raise ValueError(f"methods {listed(alike)} have one label; give one of them another")
         if len({*self.styles, OTHERS}) <= len(self.styles):
             raise ValueError(f"styles {self.styles} has a name twice, or '{OTHERS}', the name of the rest; remove it")
         self._require_known("questions", self.questions)

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
 from rl.common.errors import UserError
+from rl.common.listed import listed
 from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.setting import TopK
 from rl.data.benchmarks import BENCHMARKS, SQL
@@ -95,7 +96,7 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
     splits = {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
     splits |= {name: _rescored(name, entry, splits) for name, entry in evaluate.rescored.items()}
     if alike := with_one_name(splits):
-        raise UserError(f"The splits {' and '.join(alike)} have one name in the report: rename one of them.")
+        raise UserError(f"The splits {listed(alike)} have one name in the report: rename one of them.")
     return splits
 
 

@@ -28,6 +28,7 @@ from rl.checks.files import check_file, check_model
 from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
+from rl.common.listed import listed
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.configuration.names import EVALUATE
@@ -362,7 +363,7 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
         check_description(f"evaluate.methods.{name}", entry)
     labels = {name: (evaluate.methods.get(name) or {}).get("label", "") for name in known}
     if alike := with_one_label(labels):
-        raise UserError(f"{' and '.join(alike)} have one label in the report: give one another in evaluate.methods.")
+        raise UserError(f"{listed(alike)} have one label in the report: give one another in evaluate.methods.")
 
 
 def with_variables(arguments: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rl.common.listed import listed
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.measures import interval_of
 from rl.evaluation.spec import BASE, GOLD, WITH_DIVERGENCE, Role, split_name
@@ -146,11 +147,6 @@ def trade_offs(comparison: Comparison) -> list[TradeOff]:
         }
         found.append(TradeOff(split, spec.solved_in, (x[0], y[0]), points))
     return _worth_drawing(found)
-
-
-def listed(names: list[str]) -> str:
-    """Names as a sentence lists them: a, b and c."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _above(value: float, other: float) -> bool:

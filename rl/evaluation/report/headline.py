@@ -7,6 +7,7 @@ the first one with it. If there is no such pair, the first two trained methods d
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rl.common.listed import listed
 from rl.evaluation.analysis.claims import (
     INCONCLUSIVE,
     LOWER,
@@ -19,7 +20,6 @@ from rl.evaluation.analysis.claims import (
 )
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
-from rl.evaluation.analysis.trade_off import listed
 from rl.evaluation.measures import in_display_unit, interval_of
 from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE, ReportSpec, split_name

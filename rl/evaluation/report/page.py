@@ -9,6 +9,7 @@ from markupsafe import Markup
 from rl.common.duration import duration
 from rl.common.git_state import git_state
 from rl.common.installed import installed_version
+from rl.common.listed import listed
 from rl.data.wording import number_of
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
@@ -145,7 +146,7 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     """Limits of the evidence, one or two sentences each: those of every report, then those of the specification."""
     spec = comparison.spec
     prompts = {split: comparison.samples[BASE][split].prompts for split in spec.splits}
-    of_each = " and ".join(f"{number} ({split_name(split)})" for split, number in prompts.items())
+    of_each = listed(f"{number} ({split_name(split)})" for split, number in prompts.items())
     numbers = of_each if len({*prompts.values()}) > 1 else f"{prompts[spec.splits[0]]}"
     compared = [claim for claim in claims if claim.p_holm is not None]
     uncertain = sum(claim.verdict == INCONCLUSIVE for claim in compared)
@@ -159,7 +160,7 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
     ]
     if coupled := _drawn_as_the_base(comparison):
         texts.append(
-            f"{' and '.join(coupled)}: drawn with the base’s seed. Where the policy has hardly changed, its responses "
+            f"{listed(coupled)}: drawn with the base’s seed. Where the policy has hardly changed, its responses "
             "are then the base’s, so that the keep rate is too high and the share of lost prompts too low."
         )
     if not any(name.startswith("dapo") for name in spec.methods):
