@@ -4,13 +4,13 @@ A program that dies in a write leaves a torn last line, which the next one cuts 
 """
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from rl.common.errors import UserError, file_errors
+from rl.common.file_lock import lock
 
 Item = TypeVar("Item")
 
@@ -28,11 +28,9 @@ class AppendLog:
     def __init__(self, path: Path):
         self.path = path
         self._file = open_samples(path, "a+b", buffering=0)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not lock(self._file.fileno(), path):
             self.close()
-            raise UserError(f"Another process is writing {path}: wait for it, or name another file.") from error
+            raise UserError(f"Another process is writing {path}: wait for it, or name another file.")
 
     @property
     def size(self) -> int:

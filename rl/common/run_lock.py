@@ -7,7 +7,6 @@ The package filelock does not do this: its FileLock does not name the owner, and
 in another container of this host is dead.
 """
 
-import fcntl
 import os
 import socket
 import time
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rl.common.errors import UserError, file_errors
+from rl.common.file_lock import lock
 
 FILE = ".lock"
 
@@ -51,16 +51,16 @@ def _claimed(path: Path, host: str, otherwise: str) -> int:
     except FileExistsError:
         descriptor = os.open(path, os.O_RDWR)
     else:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # another run may hold it for a moment, until it finds the file empty
+        try:
+            lock(descriptor, path, wait=True)  # another run may hold it for a moment, until it finds the file empty
+        except UserError:
+            path.unlink()
+            raise
         return descriptor
     owner = os.pread(descriptor, 1000, 0).decode(errors="replace") or "its process is not known"
     found, advice = f"A run is under way in {path.parent} ({owner})", f"wait for it, or {otherwise}"
     refusal = f"{found}: {advice}."
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pass
-    else:
+    if lock(descriptor, path):
         if f" on {host} since " not in owner:
             refusal = f"{found}, unless it was killed: {advice}; if that process is dead, delete {path}."
         elif path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):

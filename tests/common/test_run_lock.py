@@ -1,5 +1,7 @@
 """Two runs in one folder: the second is refused while the first is alive, however the first ends."""
 
+import errno
+import fcntl
 import re
 import signal
 import socket
@@ -8,6 +10,7 @@ import sys
 
 import pytest
 
+from rl.common.append_log import AppendLog
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 
@@ -79,3 +82,14 @@ def test_a_block_that_fails_leaves_the_folder(tmp_path):
     (tmp_path / "file").touch()
     unwritable = f"{tmp_path}/file/.lock cannot be written (File exists): make it writable, or {OTHERWISE}."
     assert refusal(tmp_path / "file") == unwritable
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def flock(descriptor, flags):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    said = "is on a file system without flock (Function not implemented), which keeps other processes out"
+    assert said in refusal(tmp_path / "run") and not list((tmp_path / "run").iterdir())
+    with pytest.raises(UserError, match=re.escape(said)):
+        AppendLog(tmp_path / "samples.jsonl")
