@@ -15,7 +15,7 @@ from types import ModuleType
 from rl.common.cli import output_file, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.names import hint, verl_folder
-from rl.launch.scripts import TRAIN_EXAMPLE
+from rl.launch.commands import TRAIN_EXAMPLE
 
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = ("-h", "--help")
@@ -240,18 +240,18 @@ COMMANDS = {
     "prepare dapo": Command("DAPO-Math-17K, the math training prompts", "--download", "rl.data.prepare.commands:dapo"),
     "prepare math-eval": Command("the math test sets", "--download", "rl.data.prepare.commands:math_eval"),
     "presample": Command(
-        "sample the training prompts from the initial policy", "sampling", "rl.launch.scripts:presample"
+        "sample the training prompts from the initial policy", "sampling", "rl.launch.commands:presample"
     ),
     "split": Command("split the prompts into D_exp and D_pef", "--experiment qwen_math", "rl.data.split_command"),
     "store": Command(
-        "write the D_pef store with reference log-probs", "--experiment qwen_math", "rl.launch.scripts:store"
+        "write the D_pef store with reference log-probs", "--experiment qwen_math", "rl.launch.commands:store"
     ),
     "plan": Command(
         "estimate memory and time of a launch script's run",
         "--gpu h100 scripts/llama/js_kl.sh my_run 0.2",
         "rl.checks.plan",
     ),
-    "train": Command("train with a method or a baseline", TRAIN_EXAMPLE, "rl.launch.scripts:train"),
+    "train": Command("train with a method or a baseline", TRAIN_EXAMPLE, "rl.launch.commands:train"),
     "watch": Command(
         "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.evaluation.watch"
     ),

@@ -23,7 +23,8 @@ KINDS = {
     EXTENSION: "Beyond the paper (docs/explanation/method.md)",
     BASELINE: "Baselines (docs/explanation/baselines.md)",
 }
-
+# The methods of the kind `preparation` by their subcommands of dph.
+PREPARATIONS = {"presample": "offline_sampling", "store": "get_correct_data_tensor"}
 
 # Hydra reads a file's package in its first lines, before any other comment.
 _HEADER = re.compile(r"#+\s*@")
@@ -145,6 +146,11 @@ def files(group: str) -> dict[str, ConfigFile]:
 def methods(*kinds: str) -> dict[str, ConfigFile]:
     """The methods of these kinds, or all methods if no kind is given."""
     return {name: file for name, file in files("method").items() if not kinds or file.launch["kind"] in kinds}
+
+
+def dph_command(method: str) -> str:
+    """The subcommand of dph that runs a method."""
+    return {name: f"dph {command}" for command, name in PREPARATIONS.items()}.get(method, f"dph train {method}")
 
 
 def known_variables() -> set[str]:

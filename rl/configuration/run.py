@@ -258,7 +258,7 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
             "(docs/reference/scripts.md)."
         )
     folder = methods.FOLDERS.get(parent if path.suffix else "", methods.DEFAULT_EXPERIMENT)
-    shown = f"bash {script}" if path.suffix else f"dph train {script}"
+    shown = f"bash {script}" if path.suffix else methods.dph_command(script)
     named, others = _experiment(arguments)
     experiment = methods.experiment(os.environ.get("SETTINGS") or folder if named is None else named)
     return _read(Run(shown, known[path.stem], experiment), others)

@@ -13,8 +13,9 @@ import pytest
 import shtab
 
 from rl import cli
-from rl.configuration.methods import KINDS, methods
-from rl.launch import scripts
+from rl.configuration.methods import KINDS, PREPARATION, PREPARATIONS, methods
+from rl.configuration.run import run_of
+from rl.launch import commands
 from tests.programs import REPOSITORY
 
 PROMISED = (
@@ -154,40 +155,46 @@ def test_an_unknown_method_names_the_nearest(capsys, method, hint):
 
 
 @pytest.mark.parametrize(
-    ("words", "script", "passed", "settings"),
+    ("words", "launched"),
     [
-        (["train", "alpha", "run", "0.01", "0.5", "7", "~a"], "llama/alpha", ["run", "0.01", "0.5", "7", "~a"], None),
-        (["train", "grpo", "--experiment", "qwen_math", "run"], "qwen/grpo", ["run"], "qwen_math"),
-        (["train", "dapo", "--dry-run", "run", "3"], "llama/dapo", ["--dry-run", "run", "3"], None),
+        (["train", "alpha", "run", "0.01", "0.5", "7", "~a"], ["alpha", "run", "0.01", "0.5", "7", "~a"]),
+        (["train", "grpo", "--experiment", "qwen_math", "run"], ["grpo", "--experiment", "qwen_math", "run"]),
+        (["train", "dapo", "--dry-run", "run", "3"], ["dapo", "--dry-run", "run", "3"]),
         (
-            ["train", "js_kl", "run", "-0.1", "--dry-run=config"],
-            "llama/js_kl",
-            ["run", "-0.1", "--dry-run=config"],
-            None,
+            ["train", "js_kl", "run", "-0.1", "--dry-run=config", "-h"],
+            ["js_kl", "run", "-0.1", "--dry-run=config", "-h"],
         ),
-        (["train", "js_kl", "--help"], "llama/js_kl", ["--help"], None),
-        (["presample", "s", "--experiment", "llama_math"], "qwen/offline_sampling", ["s"], "llama_math"),
-        (["store", "--experiment=omnisql_sql"], "llama/get_correct_data_tensor", [], "omnisql_sql"),
+        (["train", "js_kl", "--help"], ["js_kl", "--help"]),
+        (["presample", "s", "--experiment", "llama_math"], ["offline_sampling", "--experiment", "llama_math", "s"]),
+        (["store", "--experiment=omnisql_sql"], ["get_correct_data_tensor", "--experiment", "omnisql_sql"]),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+    ids=lambda value: " ".join(value),
 )
-def test_scripts(monkeypatch, words, script, passed, settings):
-    """The script of the method and the experiment, with its arguments in their order and this Python."""
-    monkeypatch.delenv("PYTHON", raising=False)
+def test_the_launcher_is_started(monkeypatch, words, launched):
+    """With the method, the experiment, the other arguments in their order, and this Python; its sentences name dph."""
+    for name in ("PYTHON", "SETTINGS"):
+        monkeypatch.delenv(name, raising=False)
     started = []
     monkeypatch.setattr(os, "execvpe", lambda file, command, environment: started.append((command, environment)))
     cli.main(words)
     [(command, environment)] = started
-    assert command == ["bash", str(REPOSITORY / "scripts" / f"{script}.sh"), *passed]
-    assert environment["PYTHON"] == sys.executable and environment.get("SETTINGS") == settings
-    assert environment["PATH"] == os.environ["PATH"]
+    assert command == ["bash", str(REPOSITORY / "scripts" / "lib" / "run.sh"), *launched]
+    assert environment == os.environ | {"PYTHON": sys.executable}
+    run = run_of(launched[0], launched[1:])
+    named = launched[launched.index("--experiment") + 1] if "--experiment" in launched else "llama_sql"
+    shown = f"train {launched[0]}" if words[0] == "train" else words[0]
+    assert run.usage.startswith(f"usage: dph {shown} ") and run.experiment.name == named
 
 
 def test_environment_variables_count_as_for_the_script(monkeypatch):
     monkeypatch.setenv("PYTHON", "/other/python")
-    monkeypatch.setenv("SETTINGS", "mine/experiment/mine.yaml")
-    _, variables = scripts.script_command("train", ["grpo", "run"])
-    assert variables == {"PYTHON": "/other/python"}
+    monkeypatch.setenv("SETTINGS", "llama_math")
+    started = []
+    monkeypatch.setattr(os, "execvpe", lambda file, command, environment: started.append((command, environment)))
+    cli.main(["train", "grpo", "run"])
+    [(command, environment)] = started
+    assert (environment["PYTHON"], environment["SETTINGS"]) == ("/other/python", "llama_math")
+    assert run_of(command[2], command[3:]).experiment.name == "llama_math"
 
 
 def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
@@ -195,15 +202,16 @@ def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
     assert (code, err) == (0, "") and run(capsys, "train", "--list")[1] == out
     listed = [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)]
     assert listed == [name for kind in KINDS for name in methods(kind)]
+    assert {*PREPARATIONS.values()} == {*methods(PREPARATION)}  # which have commands of their own
     assert out.index("The paper's\n") < out.index("  alpha ") < out.index("Baselines ") < out.index("  kl_cov ")
     assert out.splitlines()[-1].strip().startswith("dph train js_kl ")
 
 
-def test_without_a_checkout_there_are_no_scripts(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(scripts, "__file__", str(tmp_path / "rl" / "launch" / "scripts.py"))
+def test_without_a_checkout_there_is_no_launcher(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(commands, "CHECKOUT", tmp_path)
     monkeypatch.chdir(tmp_path)
     code, _, err = run(capsys, "train", "grpo", "run")
-    assert code == 2 and len(err.splitlines()) == 1 and "scripts/llama/grpo.sh of a checkout" in err
+    assert code == 2 and len(err.splitlines()) == 1 and "scripts/lib/run.sh of a checkout" in err
 
 
 def test_without_verl_a_sentence_says_how_to_activate_the_environment():

@@ -20,7 +20,7 @@ import pytest
 from rl import cli
 from rl.configuration.compose import CONFIG_OF, compose
 from rl.launch import __main__ as launch
-from rl.launch import scripts
+from rl.launch.commands import launcher
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
@@ -98,13 +98,13 @@ def test_there_is_no_other_program():
 def test_a_launch_script_does_a_dry_run(command):
     script, *arguments = command.words[1:]
     assert (REPOSITORY / script).is_file()
-    _dry_run(["bash", str(REPOSITORY / script), *arguments], command.variables)
+    _dry_run([str(REPOSITORY / script), *arguments], command.variables)
 
 
-def _dry_run(script: list[str], variables: dict[str, str]) -> None:
-    """Let the script's launcher print its command, which checks what the page gives it."""
+def _dry_run(words: list[str], variables: dict[str, str]) -> None:
+    """Let the launcher print its command, which checks what the page gives it."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME")}
-    words = [*script[1:], *([] if "--help" in script else ["--dry-run"])]
+    words = words if "--help" in words else [*words, "--dry-run"]
     with (
         mock.patch.dict(os.environ, kept | variables, clear=True),
         mock.patch("rl.configuration.compose.compose", composed_faster),
@@ -122,8 +122,7 @@ def test_dph_takes_its_arguments(command, capsys):
     name, arguments = cli.resolve(words)
     try:
         if name in ("presample", "store", "train"):
-            script, variables = scripts.script_command(name, arguments)
-            _dry_run(script, command.variables | variables)
+            _dry_run(launcher(name, arguments)[2:], command.variables)
         elif name == "evaluate":
             compose("evaluate", arguments)
         else:

@@ -1,0 +1,103 @@
+"""The subcommands of `dph` that start the launcher: presample, store and train."""
+
+import argparse
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+from rl.common.errors import UserError
+from rl.configuration.methods import KINDS, PREPARATIONS, add_experiment, methods
+from rl.configuration.names import CHECKOUT, hint
+
+TRAIN_EXAMPLE = "js_kl my_run 0.2 trainer.save_freq=20"
+# It finds out which node this is, then starts `python -m rl.launch`.
+_LAUNCHER = Path("scripts/lib/run.sh")
+# What a subcommand does, and its positional arguments.
+_ABOUT = {
+    "presample": ("Sample every training prompt from the initial policy: offline_sampling.sh.", "[NAME] [seed]"),
+    "store": (
+        "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
+        "get_correct_data_tensor.sh.",
+        "[NAME] [seed]",
+    ),
+    "train": (
+        "Train with a method, as its launch script does (SQL: scripts/llama, math: scripts/qwen).",
+        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
+    ),
+}
+
+
+def train_parser() -> argparse.ArgumentParser:
+    parser = _parser("train")
+    parser.add_argument("--list", action="store_true", help="list the methods, as dph train alone does")
+    return parser
+
+
+def train(arguments: list[str]) -> None:
+    """Train with a method, or list the methods."""
+    if arguments in ([], ["--list"]):
+        for kind, group in KINDS.items():
+            listed = "".join(f"  {name:<14} {method.summary}\n" for name, method in methods(kind).items())
+            sys.stdout.write(f"{group}\n{listed}\n")
+        sys.stdout.write(f"example:\n  dph train {TRAIN_EXAMPLE}\n")
+        return
+    _launch("train", arguments)
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    """A subcommand's parser, for its help: the launcher reads most arguments itself."""
+    description, arguments = _ABOUT[name]
+    parser = argparse.ArgumentParser(
+        description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
+        "Settings are environment variables (docs/reference/scripts.md); --help after NAME lists them."
+    )
+    _add_own_options(parser, name)
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="as above")
+    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
+    parser.add_argument(
+        "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
+    )
+    return parser
+
+
+def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
+    if name == "train":
+        names = [*methods(*KINDS)]
+        parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
+    add_experiment(parser)
+
+
+def _method(name: str) -> str:
+    known = [*methods(*KINDS)]
+    if name not in known:
+        raise UserError(f"'{name}' is not a method; {hint(name, known, 'dph train --list')}")
+    return name
+
+
+def launcher(name: str, arguments: list[str]) -> list[str]:
+    """The command line of the launcher that a subcommand starts.
+
+    Raises:
+        UserError: there is no checkout, which has the launcher's script.
+    """
+    parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
+    _add_own_options(parser, name)
+    options, passed = parser.parse_known_args(arguments)
+    method = options.method if name == "train" else PREPARATIONS[name]
+    experiment = ["--experiment", options.experiment] if options.experiment else []
+    script = next((root / _LAUNCHER for root in (CHECKOUT, Path.cwd()) if (root / _LAUNCHER).is_file()), None)
+    if script is None:
+        raise UserError(
+            f"dph {name} runs {_LAUNCHER} of a checkout, which is not here: run it in one, or pip install -e it."
+        )
+    return ["bash", str(script), method, *experiment, *passed]
+
+
+def _launch(name: str, arguments: list[str]) -> None:
+    command = launcher(name, arguments)
+    os.execvpe(command[0], command, os.environ | {"PYTHON": os.environ.get("PYTHON") or sys.executable})
+
+
+presample, store = (partial(_launch, name) for name in PREPARATIONS)
+presample_parser, store_parser = (partial(_parser, name) for name in PREPARATIONS)
