@@ -1,16 +1,25 @@
 """The command line of this node's launcher, rl.cluster, if the run needs one."""
 
 import os
-import re
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from omegaconf import DictConfig
+from pydantic import Field
 
 from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 from rl.configuration.run import Run
+from rl.configuration.setting import CountOrZero, Setting
+from rl.configuration.settle import check_composed
 
-LAST_PORT = 65_535
+# A run that joins a Ray reads none of them, and Kubernetes sets SCORER_PORT for a service that is named scorer.
+_NUMBERS = (
+    Setting("launch.node_rank", Annotated[Literal[""] | CountOrZero, "a whole number, 0 or more"]),
+    Setting("launch.wait_seconds", CountOrZero),
+    Setting("launch.ray_port", Annotated[int, Field(ge=1, le=65_535)]),  # all nodes must know it
+    Setting("launch.scorer_port", Annotated[int, Field(ge=0, le=65_535)]),  # 0: any free one
+)
 
 
 def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
@@ -44,31 +53,21 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
 def only_scores(run: Run) -> bool:
     """Whether no part of training runs on this node, one of the last SCORER_NODES; check_numbers comes first."""
     launch = run.launch
-    return not joins_ray() and int(launch.node_rank or 0) >= (launch.nodes or 1) - launch.scorer_nodes
+    return not joins_ray() and (launch.node_rank or 0) >= (launch.nodes or 1) - launch.scorer_nodes
 
 
 def check_numbers(run: Run) -> None:
     """Check this node's numbers as far as they are set; a dry run needs no more.
 
-    A run that joins a Ray reads none of them, and Kubernetes sets SCORER_PORT for a service that is named scorer.
-
     Raises:
-        UserError: a number is not one, or out of its range.
+        UserError: a number is not one, or out of its range; or another value of `launch` is wrong.
     """
     if joins_ray():
         return
-    launch, nodes = run.launch, run.launch.nodes or 1
-    numbers = {"NODE_RANK": launch.node_rank or 0, "CLUSTER_WAIT_S": launch.wait_seconds}
-    ports = {"RAY_PORT": launch.ray_port, "SCORER_PORT": launch.scorer_port}
-    for name, number in (numbers | ports).items():
-        if not re.fullmatch("0|[1-9][0-9]{0,8}", str(number)):
-            raise UserError(f"{name} is '{number}': give a whole number.")
-    if int(numbers["NODE_RANK"]) >= nodes:
-        raise UserError(f"NODE_RANK={launch.node_rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
-    for name, port in ports.items():
-        first = 1 if name == "RAY_PORT" else 0  # Ray's port must be known to all nodes; 0 is any free one
-        if not first <= int(port) <= LAST_PORT:
-            raise UserError(f"{name}={port} is not a port: give a number from {first} to {LAST_PORT}.")
+    check_composed(run.composed, _NUMBERS)
+    rank, nodes = run.launch.node_rank or 0, run.launch.nodes or 1
+    if rank >= nodes:
+        raise UserError(f"NODE_RANK={rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
 
 
 def _check_complete(launch: DictConfig, nodes: int, rank: int | str) -> None:

@@ -77,7 +77,7 @@ def test_arguments(launcher, files, arguments, words):
         ("LEARNING_RATE", "1e-6x", "a number, 0 or more"),
         ("OFFLOAD", "polcy", "use one of True, False, policy"),
         ("SFT_NORMALIZATION", "both", "use one of joint, per_set"),
-        ("RAY_PORT", "70000", "a number from 1 to 65535"),
+        ("RAY_PORT", "70000", "a whole number from 1 to 65535"),
     ],
 )
 def test_numbers_among_the_variables(launcher, files, variable, value, wanted):
