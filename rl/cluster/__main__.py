@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from rl.cluster.head import run_head
-from rl.cluster.programs import exit_code_of, pause, run, say, supervise
+from rl.cluster.programs import exit_code_of, run, say, supervise
 from rl.cluster.scorer import ScorerServer
 from rl.cluster.settings import HEAD_RANK, OF_OWN_SCORERS, Settings, parse
 from rl.cluster.worker import run_worker
@@ -45,7 +45,7 @@ def _run_alone(settings: Settings, folder: Path) -> int:
     scorer, variables = settings.scorer, {}
     if scorer is None:
         server = ScorerServer(settings.scorer_config, settings.database_path, LOOPBACK, settings.scorer_port, folder)
-        scorer = server.wait_until_ready(settings.wait_seconds, pause)
+        scorer = server.wait_until_ready(settings.wait_seconds)
         say(f"a scorer was started at {scorer}")
         variables = dict.fromkeys(OF_OWN_SCORERS, "")
     return run(settings.command, variables | {"DPH_SCORER": scorer})

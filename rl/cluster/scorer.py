@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rl.cluster.programs import POLL_S, say, start
+from rl.cluster.programs import pause, say, start
 from rl.common.atomic_write import write_text
 from rl.common.cli import USER_ERROR_EXIT_CODE
 from rl.common.errors import UserError, cause_in
@@ -38,53 +38,62 @@ class ScorerServer:
         self._config, self._log = config, folder / "scorer.log"
         port = port or _own_port(host, folder)
         self.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        self._command = [
-            *(sys.executable, "-m", "rl.scorer", "-c", str(config)),
-            *("--address", host, "--port", str(port)),
-            *(["--database-path", databases] if databases else []),
-        ]
+        self._command = _command(sys.executable, config, databases, "--address", host, "--port", str(port))
         self._ended, self._answered = False, False
         self._taken = is_healthy(self.address)
         threading.Thread(target=self._keep_running, daemon=True).start()
 
-    def wait_until_ready(self, seconds: float, sleep: Callable[[float], None] = time.sleep) -> str:
+    def wait_until_ready(self, seconds: float) -> str:
         """Wait until the server answers, and return its address.
 
         Raises:
             UserError: another scorer holds the port, ours ended (with its own sentence) or does not answer in time.
         """
-        deadline = time.monotonic() + seconds
         if self._taken:
             raise UserError(
                 f"Another scorer runs at {self.address}, perhaps on other databases: unset SCORER_PORT, so that this "
                 "run's scorer takes a free port, or name the other one in DPH_SCORER."
             )
-        while not is_healthy(self.address):
-            if self._ended:
-                raise UserError(
-                    f"The scorer at {self.address} did not start: {cause_in(self._log)} "
-                    f"(SCORER_CONFIG={self._config}; its port is SCORER_PORT)"
-                )
-            if time.monotonic() > deadline:
-                raise UserError(f"The scorer at {self.address} does not answer in time; its log is {self._log}.")
-            sleep(POLL_S)
+        hint = f" (SCORER_CONFIG={self._config}; its port is SCORER_PORT; its log is {self._log})"
+        _wait(lambda: self.address, lambda: self._ended, seconds, self._log, hint)
         self._answered = True
         return self.address
 
     def _keep_running(self) -> None:
-        pause = FIRST_PAUSE_S
+        wait_s = FIRST_PAUSE_S
         while True:
             started = time.monotonic()
             code = start(self._command, {"RAY_AUTH_TOKEN": ""}, self._log).wait()
             self._ended = True
             if time.monotonic() - started > STEADY_S:
-                pause = FIRST_PAUSE_S
+                wait_s = FIRST_PAUSE_S
             # What keeps a server from starting is wait_until_ready's to say. An agent that started again calls that no
             # more, and its port may still be the old server's.
             if self._answered or code != USER_ERROR_EXIT_CODE:
-                say(f"the scorer at {self.address} ended with {code}; it is restarted in {pause:g} s")
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+                say(f"the scorer at {self.address} ended with {code}; it is restarted in {wait_s:g} s")
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_PAUSE_S)
+
+
+def _command(python: str, config: Path, databases: Path | str | None, *options: str) -> list[str]:
+    """The command of a server. Databases, if given, replace the configuration's folder."""
+    of_databases = ["--database-path", str(databases)] if databases else []
+    return [python, "-m", "rl.scorer", "-c", str(config), *options, *of_databases]
+
+
+def _wait(address: Callable[[], str], ended: Callable[[], bool], seconds: float, log: Path, hint: str = "") -> str:
+    """Wait until a server answers, and return its address, which is "" while it is not known.
+
+    Raises:
+        UserError: the server has ended or does not answer in time: the cause in its log, and the hint.
+    """
+    deadline = time.monotonic() + seconds
+    while not ((found := address()) and is_healthy(found)):
+        if (gone := ended()) or time.monotonic() > deadline:
+            at, failed = f" at {found}" if found else "", "did not start" if gone else "does not answer in time"
+            raise UserError(f"The scorer{at} {failed}: {cause_in(log)}{hint}")
+        pause()
+    return found
 
 
 def _own_port(host: str, folder: Path) -> int:
@@ -119,16 +128,10 @@ def temporary_scorer(config: Path, databases: Path | None, log: Path, python: st
     """
     with tempfile.TemporaryDirectory(prefix="dph-scorer-") as folder:
         log.unlink(missing_ok=True)
-        address_file = Path(folder, "address")
-        command = [python, "-m", "rl.scorer", "-c", str(config), "--port", "0", "--address-file", str(address_file)]
-        command += [] if databases is None else ["--database-path", str(databases)]
-        process = start(command, log=log)
+        file = Path(folder, "address")
+        process = start(_command(python, config, databases, "--port", "0", "--address-file", str(file)), log=log)
         try:
-            deadline = time.monotonic() + SERVER_START_S
-            while not (address_file.exists() and is_healthy(address := f"http://{address_file.read_text().strip()}")):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise UserError(f"The scorer does not start: {cause_in(log)}")
-                time.sleep(0.1)
-            yield address
+            address = lambda: f"http://{file.read_text().strip()}" if file.exists() else ""  # noqa: E731
+            yield _wait(address, lambda: process.poll() is not None, SERVER_START_S, log)
         finally:
             end_process_tree(process)
