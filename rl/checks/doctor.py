@@ -37,7 +37,6 @@ CHECKS: tuple[Check[Machine], ...] = (
     Check("attention", installation.attention, needs=("verl",)),
     Check("cupy", installation.cupy),
     Check("ranks", installation.ranks, needs=("torch", "GPUs")),
-    Check("Ray's CPUs", hardware.ray_cpus),
     Check("memory", hardware.memory),
     Check("shared memory", hardware.shared_memory),
     Check("open files", hardware.open_files),

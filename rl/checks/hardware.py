@@ -1,4 +1,4 @@
-"""Checks of the machine: driver, GPUs, CPUs, shared memory, file limits, disk."""
+"""Checks of the machine: driver, GPUs, memory, shared memory, file limits, disk."""
 
 import os
 import resource
@@ -9,13 +9,10 @@ from rl.checks import main_memory
 from rl.checks.finding import Finding, Unknown, fail, ok, skipped, warn
 from rl.checks.machine import Gpu, Machine, users_of
 from rl.common.errors import UserError
-from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 from rl.common.size import GB, in_gb
 
 # The oldest Linux driver of a CUDA release, by its major version (CUDA's release notes, minor version compatibility).
 DRIVER_OF_CUDA = {"11": 450, "12": 525, "13": 580}
-# TransferQueue's storage units in verl's configuration for GPUs.
-STORAGE_UNITS = 8
 # A GPU is busy if more than this share of its memory is in use before a run; driver and ECC take less.
 IN_USE = 0.05
 # Ray puts its object store, 30 % of the memory, into /tmp when it is larger than both this and /dev/shm.
@@ -88,21 +85,6 @@ def _use(gpu: Gpu) -> str:
     users = users_of(gpu)
     by = f" by process {', '.join(users)}" if users else ""
     return f"GPU {gpu.index} {gpu.used / 1024:.1f} GiB{by}"
-
-
-def ray_cpus(machine: Machine) -> Finding:
-    if machine.on_cpu:
-        return skipped("on a CPU Ray's CPUs are only names (verl/dph/config/device/cpu.yaml)")
-    if os.environ.get("RAY_ADDRESS"):
-        return skipped("RAY_ADDRESS names a running Ray; training checks its CPUs once it has joined")
-    ranks, found = machine.ranks, cpus_of_machine()
-    needed = cpus_reserved(ranks, STORAGE_UNITS)
-    if needed <= found:
-        return ok(f"{found}; {ranks} ranks reserve {needed}")
-    return fail(
-        f"{found}, and {ranks} ranks reserve {needed} (3 per GPU and 10): Ray would wait for the missing ones forever",
-        "give the machine or container more CPUs, or lower GPUS_PER_NODE.",
-    )
 
 
 def memory(machine: Machine) -> Finding:

@@ -45,7 +45,7 @@ def test_a_run_that_can_start(doctor):
     lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
     assert list(lines) == [
         *("python", "driver", "GPUs", "torch", "compiler", "verl", "plugin", "vLLM", "attention", "cupy", "ranks"),
-        *("Ray's CPUs", "memory", "shared memory", "open files", "Ray's disk"),
+        *("memory", "shared memory", "open files", "Ray's disk"),
         *("settings", "batch", "files", "model"),
         *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "lengths"),
         *("store", "scorer", "verl's checks"),

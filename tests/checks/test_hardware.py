@@ -1,4 +1,4 @@
-"""Driver, GPUs, CPUs, shared memory, file limits and disk, with an nvidia-smi and limits of our own."""
+"""Driver, GPUs, shared memory, file limits and disk, with an nvidia-smi and limits of our own."""
 
 import resource
 import shutil
@@ -9,7 +9,6 @@ import pytest
 from rl.checks import hardware, installation
 from rl.checks.finding import Check, look_at
 from rl.checks.machine import Machine
-from rl.configuration.compose import compose
 from rl.configuration.run import run_of
 from tests.checks.conftest import A800, H100, eight
 
@@ -72,24 +71,10 @@ def test_no_driver(nvidia_smi):
     machine = machine_with()
     status, words = line(hardware.driver(machine))
     assert status == "fail" and "couldn't communicate" in words and "DEVICE=cpu" in words
-    checks = [Check("", look) for look in (hardware.gpus, hardware.ray_cpus, installation.ranks)]
+    checks = [Check("", look) for look in (hardware.gpus, installation.ranks)]
     assert {finding.status for _, finding in look_at(checks, machine)} == {"skipped"}
     nvidia_smi("No devices were found")
     assert "lists no GPU: No devices were found" in hardware.driver(machine_with()).found
-
-
-def test_ray_s_cpus(nvidia_smi, monkeypatch):
-    nvidia_smi(*eight())
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    for cpus, status in ((34, "ok"), (33, "fail")):
-        monkeypatch.setattr(hardware, "cpus_of_machine", lambda cpus=cpus: cpus)
-        finding = hardware.ray_cpus(Machine("cuda", ""))
-        assert finding.status == status and f"{cpus}" in finding.found and "reserve 34" in finding.found
-    assert hardware.ray_cpus(Machine("cpu", "")).status == "skipped"
-    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-    assert hardware.ray_cpus(Machine("cuda", "")).status == "skipped"
-    queue = compose("dph_trainer", ["device=cuda"]).transfer_queue.backend
-    assert queue.SimpleStorage.num_data_storage_units == hardware.STORAGE_UNITS
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from rl.configuration.run import run_of
 from tests.checks.conftest import SCRIPT, of_mode
 from tests.training.conftest import ACTOR, ETA, MODEL
@@ -60,7 +62,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (SEPARATE | {f"{FSDP}param_offload": True}, "fsdp_config.param_offload=True would lose updates with trainer"),
         (SEPARATE | {f"{FSDP}offload_policy": True}, "fsdp_config.offload_policy=True would lose updates with trainer"),
         ({TENSOR_PARALLEL: 2}, "pipeline_model_parallel_size=2, and a replica of rollout.name=hf has one rank"),
-        ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.nnodes x trainer.n_gpus_per_node"),
+        ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.n_gpus_per_node) and TransferQueue (1 storage"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
         ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
@@ -510,11 +512,15 @@ def test_ray_s_cpus_are_counted_on_gpus_too(run, monkeypatch):
     """3 a GPU and 10: with verl's settings for GPUs, TransferQueue has 8 storage units."""
     units, cpus = "transfer_queue.backend.SimpleStorage.num_data_storage_units", "ray_kwargs.ray_init.num_cpus"
     config = run.config({"trainer.device": "cuda", "trainer.n_gpus_per_node": 8, units: 8, cpus: None})
+    assert OmegaConf.select(compose("dph_trainer", ["device=cuda"]), units) == 8
     monkeypatch.setattr(rules, "cpus_of_machine", lambda: 34)
     assert not list(rules.ray_cpus(config))
     monkeypatch.setattr(rules, "cpus_of_machine", lambda: 33)
     [sentence] = rules.ray_cpus(config)
     assert "8 ranks" in sentence and "reserve 34 of Ray's CPUs, and Ray has 33" in sentence
+    config.trainer.nnodes = 4  # each node has CPUs for its ranks, which dph doctor is run on
+    assert [*rules.ray_cpus(config)] == [sentence]
+    config.trainer.nnodes = 1
     monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 33.0})
     with pytest.raises(UserError, match="reserve 34 of Ray's CPUs, and Ray has 33"):
         rules.check_running_ray(config)

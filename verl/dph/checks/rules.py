@@ -340,11 +340,12 @@ def greedy_validation(config: DictConfig) -> Iterator[str]:
 
 
 def ray_cpus(config: DictConfig) -> Iterator[str]:
-    """The CPUs of the Ray that this run starts; check_running_ray checks a Ray that is running."""
+    """The CPUs of the Ray that starts on this node; check_running_ray checks a Ray that is running."""
     if os.environ.get("RAY_ADDRESS"):
         return
-    found = config.ray_kwargs.ray_init.num_cpus
-    if (sentence := _too_few_cpus(config, cpus_of_machine() if found is None else found)) is not None:
+    found, ranks = config.ray_kwargs.ray_init.num_cpus, config.trainer.n_gpus_per_node
+    sentence = _too_few_cpus(config, ranks, "trainer.n_gpus_per_node", cpus_of_machine() if found is None else found)
+    if sentence is not None:
         on_cpu = config.trainer.device == "cpu"  # where Ray may count more CPUs than there are cores
         yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or " + (
             "raise ray_kwargs.ray_init.num_cpus." if on_cpu else "give the machine or container more CPUs."
@@ -357,7 +358,7 @@ def check_running_ray(config: DictConfig) -> None:
     Raises:
         UserError: saying how many there are.
     """
-    sentence = _too_few_cpus(config, ray.cluster_resources().get("CPU", 0))
+    sentence = _too_few_cpus(config, ranks_of(config), RANKS, ray.cluster_resources().get("CPU", 0))
     if sentence is not None:
         raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
     separate = _separate_ranks(config)
@@ -370,8 +371,8 @@ def _separate_ranks(config: DictConfig) -> int:
     return rollout.nnodes * rollout.n_gpus_per_node if config.trainer.v1.trainer_mode == "separate_async" else 0
 
 
-def _too_few_cpus(config: DictConfig, found: float) -> str | None:
-    ranks, separate = ranks_of(config), _separate_ranks(config)
+def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> str | None:
+    separate = _separate_ranks(config)
     queue = config.transfer_queue.backend
     units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
     needed = cpus_reserved(ranks, units, separate)
@@ -379,7 +380,7 @@ def _too_few_cpus(config: DictConfig, found: float) -> str | None:
         return None
     others = f", {separate} ranks of rollouts" if separate else ""
     return (
-        f"{ranks} ranks ({RANKS}){others} and TransferQueue ({units} storage units) "
+        f"{ranks} ranks ({named}){others} and TransferQueue ({units} storage units) "
         f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others forever"
     )
 
