@@ -130,6 +130,10 @@ def llama_sql(values) -> Workload:
     return workload("verl.dph.main", values)
 
 
+def gb(parts: dict[str, float], digits: int) -> dict[str, float]:
+    return {name: round(number / 1e9, digits) for name, number in parts.items()}
+
+
 @contextmanager
 def bytes_kept_for_backward(*own: torch.Tensor) -> Iterator[Callable[[], int]]:
     """How many bytes torch has kept for a backward pass in this block, besides the tensors of `own`."""

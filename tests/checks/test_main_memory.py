@@ -12,7 +12,7 @@ from rl.checks.main_memory import layer_bytes, need_of
 from rl.checks.model_shape import shape_of
 from rl.common.errors import UserError
 from rl.configuration.run import run_of
-from tests.checks.conftest import bytes_kept_for_backward
+from tests.checks.conftest import bytes_kept_for_backward, gb
 
 # config.json of SmolLM2-135M-Instruct.
 SMOLLM2 = {
@@ -43,15 +43,11 @@ def values(plain_environment, monkeypatch, tmp_path):
     return of
 
 
-def gb(parts: dict[str, float]) -> dict[str, float]:
-    return {name: round(number / 1e9, 2) for name, number in parts.items()}
-
-
 def test_a_run_of_smollm2(values):
     """134,515,008 parameters; 512 tokens a micro-batch; 64 samples of at most 192 tokens a step."""
     need = need_of(*values("js_kl", "run"))
-    assert need.model.parameters == N and gb({"all": need.bytes}) == {"all": ALL}
-    assert gb(need.parts) == {
+    assert need.model.parameters == N and gb({"all": need.bytes}, 2) == {"all": ALL}
+    assert gb(need.parts, 2) == {
         "programs": PROGRAMS,
         "parameters": 0.54,
         "Adam's moments": 1.08,
@@ -68,7 +64,7 @@ def test_a_run_of_smollm2(values):
 
 
 def test_what_other_runs_hold(values):
-    exact = gb(need_of(*values("js_kl", "run", device="cpu")).parts)
+    exact = gb(need_of(*values("js_kl", "run", device="cpu")).parts, 2)
     # 512 x 30 x (24 x 576 + 16 x (576 + 1536)), with sdpa
     assert exact["activations"] == 0.73 and exact["rollout's weights"] == 0.54
     for setting in ("actor_rollout_ref.actor.use_kl_loss", "algorithm.use_kl_in_reward"):
@@ -77,7 +73,7 @@ def test_what_other_runs_hold(values):
     assert "logits" in store and not {"gradients", "activations", "Adam's moments"} & store.keys()
     # 256 rows at a time, verl's default.
     samples = {"rollout's weights": 0.27, "keys and values": 1.13, "sampling": 0.33, "gaps of the heap": 0.39}
-    assert gb(need_of(*values("offline_sampling")).parts) == {"programs": PROGRAMS} | samples
+    assert gb(need_of(*values("offline_sampling")).parts, 2) == {"programs": PROGRAMS} | samples
     of_two = need_of(*values("offline_sampling", "trainer.n_gpus_per_node=2")).parts  # each rank batches as many
     assert of_two["keys and values"] == 2 * need_of(*values("offline_sampling")).parts["keys and values"]
     one, two = (need_of(*values("js_kl", "run", f"trainer.n_gpus_per_node={ranks}")).parts for ranks in (1, 2))

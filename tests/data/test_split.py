@@ -28,12 +28,6 @@ def accs_of(counts: dict[int, int], n: int = N) -> dict[int, list[int]]:
     return {id: [1] * count + [0] * (n - count) for id, count in counts.items()}
 
 
-@pytest.fixture
-def data(tmp_path):
-    """Rows that are not in the order of their ids."""
-    return write_parquet(tmp_path / "train.parquet", *(math_row(id) for id in (30, 10, 20, 40)))
-
-
 def test_files_keep_schema_and_rows_and_the_pass_counts(tmp_path, data):
     parts = parts_of(data, write_samples(tmp_path / "0.jsonl", data, CORRECT), threshold=4)
     out = tmp_path / "new" / "folder"

@@ -20,12 +20,6 @@ OF_EIGHT = {10: 8, 20: 7, 30: 6, 40: 0, 50: 1}
 
 
 @pytest.fixture
-def data(tmp_path):
-    """Rows that are not in the order of their ids."""
-    return write_parquet(tmp_path / "train.parquet", *(math_row(id) for id in (30, 10, 20, 40)))
-
-
-@pytest.fixture
 def of_eight():
     """Writes a parquet and 8 samples of each row into a folder."""
 

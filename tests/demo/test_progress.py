@@ -71,24 +71,23 @@ def test_a_terminal_has_a_bar_for_the_whole_and_one_for_each_running_stage(clock
     assert "starts" not in drawn and "02:00 [3/3]" not in drawn
 
 
-def test_what_was_done_before_is_not_in_the_rate(clock):
-    """A run that continues at step 60 shows no estimate before its first step, and then one from its own steps."""
-    steps = [60]
+@pytest.mark.parametrize(
+    ("first", "looks"),
+    [
+        # A run that continues at step 60 shows no estimate before its first step, and then one from its own steps.
+        (60, [(1050, 60, ""), (1060, 61, ""), (1063, 62, "  left ~54 s")]),
+        # One that was killed after its checkpoint repeats steps, and has an estimate from them.
+        (69, [(1050, 61, ""), (1053, 62, "  left ~54 s")]),
+    ],
+)
+def test_what_was_done_before_is_not_in_the_rate(clock, first, looks):
+    steps = [first]
     stage = progress.StageProgress(training(steps))
-    for now, step, text in ((1050, 60, "step 60/80"), (1060, 61, "step 61/80"), (1063, 62, "step 62/80  left ~54 s")):
+    for now, step, left in looks:
         steps[0] = step
         stage.look(now)
-        assert stage.text == text
+        assert stage.text == f"step {step}/80{left}"
     assert stage.share == 62 / 80
-
-
-def test_a_run_that_was_killed_after_its_checkpoint_has_an_estimate_from_the_steps_it_repeats(clock):
-    steps = [69]
-    stage = progress.StageProgress(training(steps))
-    for now, step, text in ((1050, 61, "step 61/80"), (1053, 62, "step 62/80  left ~54 s")):
-        steps[0] = step
-        stage.look(now)
-        assert stage.text == text
 
 
 def test_what_is_there_is_counted_while_it_is_written(tmp_path):

@@ -154,22 +154,17 @@ def groups_of_3(trainer):
     return trainer
 
 
-def test_a_group_with_one_rollout_left_is_masked(groups_of_3):
-    """It has no baseline: verl would use its reward as its advantage."""
+@pytest.mark.parametrize("unjudged", [set(), {"b"}], ids=["all judged", "b without a judgement"])
+def test_groups_without_a_baseline_or_a_judgement_are_masked(groups_of_3, unjudged):
+    """verl would use the reward of the one rollout that is left as its advantage. Unjudged ones are not failures."""
     for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
         groups_of_3.queue.add(prompt, n=3, failed=failed)
+    groups_of_3.queue.unjudged = unjudged
     result = step(groups_of_3)
-    assert result.keys == ["a_0_0", "a_1_0", "a_2_0", "b_1_0", "b_2_0"] and result.failed == 1 + 2 + 1
-    assert "c_2_0" not in groups_of_3.queue.items
-
-
-def test_groups_without_a_judgement_are_masked_and_are_not_failures(groups_of_3):
-    for prompt, failed in ("a", 0), ("b", 1), ("c", 2):
-        groups_of_3.queue.add(prompt, n=3, failed=failed)
-    groups_of_3.queue.unjudged = {"b"}
-    result = step(groups_of_3)
-    assert result.keys == ["a_0_0", "a_1_0", "a_2_0"] and result.failed == 1 + 2 + 1 and result.unjudged == 2
-    assert not {"b_1_0", "b_2_0", "c_2_0"} & groups_of_3.queue.items.keys()
+    of_b = {"b_1_0", "b_2_0"}
+    assert result.keys == ["a_0_0", "a_1_0", "a_2_0", *(() if unjudged else sorted(of_b))]
+    assert (result.failed, result.unjudged) == (1 + 2 + 1, 2 if unjudged else 0)
+    assert groups_of_3.queue.items.keys() & (of_b | {"c_2_0"}) == (set() if unjudged else of_b)
     for prompt in "def":
         groups_of_3.queue.add(prompt, n=3, step=2)
     result = step(groups_of_3)
