@@ -20,8 +20,8 @@ from typing import Any
 from rl.checks.plan import as_json, plan_of
 from rl.common.cli import user_errors_exit
 from rl.common.signals import exit_on_sigterm
+from rl.configuration.arguments import run_of
 from rl.configuration.methods import methods
-from rl.configuration.run import run_of
 from rl.data.training_run import LOGS
 from rl.demo.experiment import DEVICES, ignore_variables
 from rl.demo.methods import METHODS, method_names

@@ -11,10 +11,10 @@ from unittest import mock
 
 from rl import cli
 from rl.common import training_metrics as training
+from rl.configuration.arguments import run_of
 from rl.configuration.divergences import DIVERGENCES, Divergence
 from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS, shown
-from rl.configuration.run import run_of
 from rl.configuration.setting import Setting
 from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
 from rl.data.questions import TASK_PREFIX

@@ -93,15 +93,17 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
     Raises:
         UserError: the script rejects its arguments.
     """
-    run, missing = None, None
+    run, missing, warnings = None, None, [*misspelt(os.environ, known_variables())]
     if script:
         try:
-            from rl.configuration.run import run_of
+            from rl.configuration.arguments import run_of
+            from rl.configuration.ignored import ignored
         except ImportError as error:
             missing = error
         else:
             run = run_of(script[0], script[1:])
-    for sentence in (*misspelt(os.environ, known_variables()), *(run.ignored(os.environ) if run else ())):
+            warnings += ignored(run, os.environ)
+    for sentence in warnings:
         yield "variables", warn(sentence, "")
     machine = Machine.of(run)
     yield from look_at(CHECKS, machine)

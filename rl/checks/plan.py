@@ -70,14 +70,13 @@ def plan_of(run: "Run", gpu: str) -> Plan:
     except (KeyError, TypeError) as error:
         raise UserError(f"a setting that the plan reads is missing or not a number ({error}).") from error
     shape, of_type = model_shape(given.model), gpu_type(gpu)
-    read = run.read()  # not what a file of the user's sets
-    overridden = {word.lstrip("+").partition("=")[0] for word in run.given}
+    read = run.variables_in_effect()  # not what a file of the user's sets
     open_ = [
         name
         for name in engine.variables(given)
         if name in read
         and not os.environ.get(name)
-        and not overridden & {engine.OVERRIDES[name], *engine.DECIDED.get(name, ())}
+        and not run.given_keys & {engine.OVERRIDES[name], *engine.DECIDED.get(name, ())}
     ]
     fitted = (engine.fitting(given, shape, of_type, open_) if open_ else None) or given
     return Plan(fitted, shape, of_type, engine.changes(given, fitted))
@@ -138,7 +137,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str]) -> int:
     from rl.checks import run as run_checks
-    from rl.configuration.run import run_of
+    from rl.configuration.arguments import run_of
 
     # The script takes every other argument, such as ~KEY.
     options, others = parser().parse_known_args(arguments)

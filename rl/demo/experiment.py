@@ -59,7 +59,7 @@ def settings(method: str, experiment: str = TINY.experiment) -> "DictConfig":
     """The settings that the files of a method and an experiment state; interpolations resolve when they are read."""
     from rl.configuration.run import Run
 
-    return Run("", methods.methods()[method], methods.experiment(experiment)).own_settings()
+    return Run("", methods.methods()[method], methods.experiment(experiment)).settings_of_files()
 
 
 def scorer_config(experiment: str = TINY.experiment) -> Path:

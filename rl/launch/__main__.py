@@ -13,9 +13,11 @@ from omegaconf import OmegaConf
 from rl.checks import run as checks
 from rl.checks.plan import plan_at_start
 from rl.common.cli import user_errors_exit
+from rl.configuration.arguments import run_of
+from rl.configuration.ignored import ignored
 from rl.configuration.methods import known_variables
 from rl.configuration.names import misspelt
-from rl.configuration.run import Run, run_of, set_variables
+from rl.configuration.run import Run
 from rl.launch.help import help_text
 from rl.launch.nodes import check_numbers, node_words, only_scores
 
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         trains_here = not only_scores(run)
         if run.found_no_gpu and trains_here:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
-        for sentence in (*misspelt(os.environ, known_variables()), *run.ignored(os.environ)):
+        for sentence in (*misspelt(os.environ, known_variables()), *ignored(run, os.environ)):
             sys.stderr.write(f"Warning: {sentence}\n")
         # The first node may still write the files, and checks them; the others wait for it.
         waits = os.environ.get("NODE_RANK", "0") != "0"
@@ -55,9 +57,19 @@ def _start(run: Run) -> None:
 def printed(run: Run) -> str:
     """The command with its environment, ready to paste."""
     # A placeholder, because the address of the run's own scorer is known only after its start.
-    environment = {"DPH_SCORER": "http://HOST:PORT"} | set_variables(run, os.environ) | run.environment
+    environment = {"DPH_SCORER": "http://HOST:PORT"} | _set_variables(run) | run.environment
     words = ["env", *(f"{name}={value}" for name, value in environment.items()), run.launch.python, *run.words]
     return " \\\n  ".join(shlex.quote(word) for word in words) + "\n"
+
+
+def _set_variables(run: Run) -> dict[str, str]:
+    """The set variables that decide the run's configuration, without the machine's, which are overrides already."""
+    machine = {name for part in run.parts() if part.name in ("machine", "cluster") for name in part.variables()}
+    return {
+        name: os.environ[name]
+        for name in run.variables()
+        if name not in machine and (os.environ.get(name) or (name == "VAL_FILES" and name in os.environ))
+    }
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from rl.configuration.variables import raw, variable_of
 
 def help_text(run: Run) -> str:
     """Usage, description, and variables below the comments of their files: the method's first, the cluster's last."""
-    values = dict(_values(run.own_settings()))
+    values = dict(_values(run.settings_of_files()))
     shown, seen = [run.usage, "", run.method.description, ""], set[str]()
     shown.append("Settings, as environment variables, with their current values:")
     for file in sorted(run.parts(), key=lambda part: part.name == "cluster"):

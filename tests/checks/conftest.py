@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from rl.checks.estimate import Workload, workload
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 from tests.programs import REPOSITORY
 from tests.scorer.client.conftest import fake  # noqa: F401
 from tests.tiny_run import eight_rows, store_origin

@@ -17,7 +17,8 @@ from rl.checks.doctor import CHECKS, findings, run_findings
 from rl.checks.finding import warn
 from rl.checks.machine import Machine
 from rl.common.errors import UserError
-from rl.configuration.run import Run, run_of
+from rl.configuration.arguments import run_of
+from rl.configuration.run import Run
 from tests.checks.conftest import SCRIPT, SMALL, eight
 from tests.programs import REPOSITORY
 from verl.dph.checks import run as of_verl

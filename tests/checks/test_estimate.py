@@ -11,7 +11,7 @@ from rl.checks.estimate import FLASH, SDPA, Engine, _update, engine_needs, phase
 from rl.checks.gpus import GPU_TYPES, GpuType
 from rl.checks.model_shape import model_shape, shape_of
 from rl.common.errors import UserError
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 from tests.checks.conftest import bytes_kept_for_backward, gb
 
 LLAMA = model_shape("Llama-3.1-8B")

@@ -9,7 +9,7 @@ import pytest
 from rl.checks import hardware, installation
 from rl.checks.finding import Check, look_at
 from rl.checks.machine import Machine
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 from tests.checks.conftest import A800, H100, eight
 
 Usage = namedtuple("Usage", "total used free")

@@ -11,7 +11,7 @@ from rl.checks import main_memory
 from rl.checks.main_memory import layer_bytes, need_of
 from rl.checks.model_shape import shape_of
 from rl.common.errors import UserError
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 from tests.checks.conftest import bytes_kept_for_backward, gb
 
 # config.json of SmolLM2-135M-Instruct.

@@ -7,7 +7,7 @@ import pytest
 
 from rl import cli
 from rl.checks.plan import plan_at_start
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 
 FLASH = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
 

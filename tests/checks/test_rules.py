@@ -8,8 +8,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
+from rl.configuration.arguments import run_of
 from rl.configuration.compose import compose
-from rl.configuration.run import run_of
 from tests.checks.conftest import SCRIPT, of_mode
 from tests.training.conftest import ACTOR, ETA, MODEL
 from verl.dph.checks import model, rules

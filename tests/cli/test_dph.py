@@ -13,8 +13,8 @@ import pytest
 import shtab
 
 from rl import cli
+from rl.configuration.arguments import run_of
 from rl.configuration.methods import KINDS, PREPARATION, PREPARATIONS, methods
-from rl.configuration.run import run_of
 from rl.launch import commands
 from tests.programs import REPOSITORY
 

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from rl.common.errors import UserError
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 from rl.launch.nodes import check_numbers, node_words
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster

@@ -6,21 +6,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
+from rl.configuration.arguments import run_of
 from rl.configuration.names import CHECKOUT, devices, has_gpu
-from rl.configuration.run import run_of
 from rl.configuration.settle import settle
 
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    for name in ("DEVICE", "NNODES", "GPUS_PER_NODE", "MODEL_PATH", "OFFLOAD", "SETTINGS", "PYTHON", "DPH_SCORER"):
-        monkeypatch.delenv(name, raising=False)
-
-    def set_all(**variables: str) -> None:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-
-    return set_all
+pytestmark = pytest.mark.usefixtures("environment")
 
 
 def test_a_script_s_run(environment):
@@ -45,48 +35,6 @@ def test_a_method_s_name_and_the_environment_s_settings(environment):
     assert run.experiment.name == "llama_math" and run.dry_run == "config"
     assert run.values["actor_rollout_ref.model.path"] == "/models/mine"
     assert run.values["trainer.total_training_steps"] == 10  # YAML reads 8
-
-
-def test_an_experiment_by_option(environment):
-    environment(SETTINGS="demo")
-    for words in (["my_run", "0.2", "--experiment", "qwen_math"], ["--experiment=qwen_math", "my_run", "0.2"]):
-        run = run_of("js_kl", [*words, "trainer.save_freq=2"])
-        assert run.experiment.name == "qwen_math" and run.values["trainer.experiment_name"] == "my_run"
-    with pytest.raises(UserError, match="the settings '' do not exist: give demo, "):
-        run_of("js_kl", ["my_run", "--experiment"])
-
-
-def test_variables_of_other_methods():
-    given = {
-        "ALPHA": "0.2",
-        "SUCCESS_CAP": ".6",
-        "PKPO_K": "",
-        "TOTAL_STEPS": "3",
-        "SFT_COVERAGE": "solved",
-        "EXPLORED": "all",
-    }
-    of_cap, of_alpha = run_of("js_kl_cap", ["my_run"]), run_of("alpha", ["my_run"])
-    assert list(of_cap.ignored(given)) == ["ALPHA is set, but js_kl_cap does not read it: alpha would."]
-    expected = ["SUCCESS_CAP is set, but alpha does not read it: grpo_cap, js_kl_cap would."]
-    assert list(of_alpha.ignored(given)) == expected
-    [of_eta] = run_of("grpo", ["my_run"]).ignored({"SFT_LOSS_COEFF": "0.2"})
-    assert "js_kl, js_kl_cap" in of_eta
-    assert not list(run_of("grpo", ["my_run"]).ignored({"EXPLORED": "all"}))  # the launcher rejects it
-    scorer = {"DPH_SCORER": "http://s:1", "DATABASE_PATH": "/mine"}
-    [of_scorer] = run_of("grpo", ["my_run"]).ignored(scorer)
-    assert of_scorer == "DATABASE_PATH is set, but DPH_SCORER names a scorer that runs already: it changes nothing."
-    assert not list(run_of("grpo", ["my_run"]).ignored({"DATABASE_PATH": "/mine"}))
-    # The experiment reads both, and each is of some methods.
-    [of_clip] = run_of("grpo", ["my_run"]).ignored({"CLIP_HIGH": "0.3", "GRPO_CLIP_HIGH": "0.3", "SEED": "2"})
-    assert of_clip.startswith("CLIP_HIGH is set, but grpo does not use it: ") and ", js_kl, " in of_clip
-    [of_clip] = run_of("js_kl", ["my_run"]).ignored({"CLIP_HIGH": "0.3", "GRPO_CLIP_HIGH": "0.3", "OFFLOAD": "True"})
-    assert of_clip.startswith("GRPO_CLIP_HIGH is set, but js_kl does not use it: ") and ", grpo, " in of_clip
-    assert not list(run_of("get_correct_data_tensor", []).ignored(given))  # it trains nothing
-    # A file that comes first has a value in its place.
-    [of_file] = run_of("chord_mu", ["my_run"]).ignored({"SFT_NORMALIZATION": "joint"})
-    assert of_file.startswith(
-        "SFT_NORMALIZATION is set, but the files of chord_mu and llama_sql have a value of their own"
-    )
 
 
 def test_an_experiment_of_ones_own(environment, tmp_path):
@@ -240,18 +188,6 @@ def test_a_model_s_path_that_ends_in_a_slash(environment, key):
     assert OmegaConf.select(config, key) == "/"
 
 
-@pytest.mark.parametrize("name", ["2024_11_27", "1_11", "3_0.05", "null", "True", "nan", "1e5_", "my_run"])
-def test_a_name_that_hydra_would_read_as_a_number_is_the_runs_name(environment, name):
-    """2024_11_27 was the folder 20241127, which 20_241_127 was too."""
-    environment(DEVICE="cpu")
-    assert run_of("grpo", [name]).composed.trainer.experiment_name == name
-
-
-def test_a_script_can_be_named_in_its_own_folder(monkeypatch):
-    monkeypatch.chdir(CHECKOUT / "scripts" / "qwen")
-    assert run_of("grpo.sh", ["my_run"]).experiment.name == "qwen_math"
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -273,7 +209,7 @@ def test_a_faulty_experiment_of_ones_own_is_one_sentence(tmp_path, text, sentenc
     path.parent.mkdir()
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError) as error:
-        run_of("grpo", ["my_run", "--experiment", str(path)]).own_settings()
+        run_of("grpo", ["my_run", "--experiment", str(path)]).settings_of_files()
     assert sentence in str(error.value) and "\n" not in str(error.value)
 
 
@@ -283,22 +219,6 @@ def test_a_folder_whose_name_has_a_quote(tmp_path, environment):
     path.parent.mkdir(parents=True)
     path.write_text("# @package _global_\ndefaults: [llama_sql, _self_]\nlaunch: {near_perfect: 5}\n")
     assert run_of("grpo", ["my_run", "--experiment", str(path)]).composed.launch.near_perfect == 5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash "),
-        (["scripts/llama/js_kl.sh", "run", "TOTAL_STEPS=3"], "put it before bash, TOTAL_STEPS=3 bash "),
-        (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is not a launch script: give one of"),
-        ([""], "'' is not a launch script"),
-        (["tests/browser/install_chromium.sh"], "is not a launch script"),
-    ],
-)
-def test_wrong_arguments_are_one_sentence(arguments, sentence):
-    with pytest.raises(UserError) as error:
-        run_of(arguments[0], arguments[1:])
-    assert sentence in str(error.value) and not str(error.value).startswith("Error")
 
 
 def test_mistyped_overrides_name_the_nearest(environment):

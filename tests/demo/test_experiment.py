@@ -8,7 +8,8 @@ import torch
 
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
-from rl.configuration.run import Run, run_of
+from rl.configuration.arguments import run_of
+from rl.configuration.run import Run
 from rl.demo import experiment, models, run, study
 from verl.dph.pef.origin import engine_dtype
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 from rl.demo import experiment, stages, study
 from rl.demo.methods import METHODS
 from rl.evaluation.report import seeds

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from rl.configuration import ACTOR
-from rl.configuration.run import run_of
+from rl.configuration.arguments import run_of
 from rl.configuration.training import REHEARSAL
 from rl.demo.methods import METHODS
 from rl.demo.study import SEEDS as SEEDS_OF_THE_STUDY

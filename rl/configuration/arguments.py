@@ -1,0 +1,111 @@
+"""The command line of a launch script or of `dph train`: positional arguments, options, and overrides for Hydra."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rl.common.errors import UserError
+from rl.configuration import methods
+from rl.configuration.run import Run
+
+# Positional arguments: the key that each sets, the pattern that it must match, and the words for that in an error.
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_POSITIONS = {
+    "sft_loss_coeff": ("actor_rollout_ref.actor.sft_loss_coeff", _NUMBER, "a number, 0 or more, such as 0.2"),
+    "alpha": ("actor_rollout_ref.actor.alpha_coeff", _NUMBER, "a number between 0 and 1, such as 0.2"),
+    "seed": ("launch.seed", re.compile("0|[1-9][0-9]*"), "a whole number"),
+}
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+# Hydra may read such a NAME as a number, a truth value or null: 2024_11_27 as 20241127.
+_NEEDS_QUOTES = re.compile(r"(?i)[0-9_.e-]+|null|true|false|nan|inf")
+_VARIABLE = re.compile(r"[A-Z][A-Z_]*=")
+_OPTION = re.compile(r"-[^0-9.]")
+_DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
+
+
+def run_of(script: str, arguments: Sequence[str]) -> Run:
+    """The run of a launch script or method.
+
+    Args:
+        script: a path such as scripts/llama/js_kl.sh, or the name of a method, such as js_kl.
+        arguments: NAME and numbers by position, then Hydra overrides; --experiment NAME in place of SETTINGS,
+            --dry-run[=config] and --help anywhere.
+
+    Raises:
+        UserError: there is no such script, or the arguments are wrong.
+    """
+    path, known = Path(script), methods.methods()
+    parent = path.absolute().parent.name  # also of a script that is named in its folder
+    if path.stem not in known or (path.suffix == ".sh" and parent not in methods.FOLDERS):
+        raise UserError(
+            f"'{script}' is not a launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
+            "(docs/reference/scripts.md)."
+        )
+    folder = methods.FOLDERS.get(parent if path.suffix else "", methods.DEFAULT_EXPERIMENT)
+    command = f"bash {script}" if path.suffix else methods.dph_command(script)
+    named, others = _experiment(arguments)
+    experiment = methods.experiment(os.environ.get("SETTINGS") or folder if named is None else named)
+    return _read(Run(command, known[path.stem], experiment), others)
+
+
+def _experiment(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The value of --experiment, None without it, and the other arguments."""
+    named, others, words = None, [], iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option == "--experiment":
+            named = value if equals else next(words, "")
+        else:
+            others.append(word)
+    return named, others
+
+
+def _read(run: Run, arguments: Sequence[str]) -> Run:
+    dry_run, rest = "", []
+    for word in arguments:
+        if word in ("-h", "--help"):
+            return replace(run, help=True)
+        if word in _DRY_RUNS:
+            dry_run = _DRY_RUNS[word]
+        elif word.startswith(("--dry", "-dry")):
+            raise UserError(f"{word} is unknown: did you mean --dry-run or --dry-run=config?")
+        elif _OPTION.match(word):
+            raise UserError(f"{word} is unknown: the options are --experiment, --dry-run and --help; {run.usage}")
+        else:
+            rest.append(word)
+    given: list[str] = []
+    for position in run.method.launch["arguments"]:
+        if not rest or _is_override(rest[0]):
+            break
+        given.append(_positional(run, position.strip("[]"), rest.pop(0)))
+    if run.method.launch["arguments"][0] == "NAME" and not given:
+        raise UserError(f"the run has no NAME; {run.usage}")
+    for word in rest:
+        if _VARIABLE.match(word):
+            raise UserError(
+                f"{word} is a setting, an environment variable: put it before {run.command.partition(' ')[0]}, {word} "
+                f"{run.command} ..."
+            )
+        if not _is_override(word):
+            raise UserError(f"'{word}' is neither KEY=VALUE nor a positional argument; {run.usage}")
+    return replace(run, given=[*given, *rest], dry_run=dry_run)
+
+
+def _positional(run: Run, position: str, word: str) -> str:
+    if position == "NAME":
+        if _NUMBER.fullmatch(word):
+            raise UserError(f"NAME is '{word}', a number: give the run's NAME first; {run.usage}")
+        if not _NAME.fullmatch(word):
+            raise UserError(f"NAME is '{word}', but names a folder: use letters, digits, _ . and -.")
+        return f"trainer.experiment_name={repr(word) if _NEEDS_QUOTES.fullmatch(word) else word}"
+    key, pattern, wanted = _POSITIONS[position]
+    if not pattern.fullmatch(word):
+        raise UserError(f"{position} is '{word}': give {wanted}; {run.usage}")
+    return f"{key}={word}"
+
+
+def _is_override(word: str) -> bool:
+    """Whether Hydra reads this word: KEY=VALUE, +KEY=VALUE or ~KEY."""
+    return "=" in word or word.startswith("~")

@@ -1,0 +1,48 @@
+"""The command line of a launch script, as a run."""
+
+import pytest
+
+from rl.common.errors import UserError
+from rl.configuration.arguments import run_of
+from rl.configuration.names import CHECKOUT
+
+pytestmark = pytest.mark.usefixtures("environment")
+
+
+def test_an_experiment_by_option(environment):
+    environment(SETTINGS="demo")
+    for words in (["my_run", "0.2", "--experiment", "qwen_math"], ["--experiment=qwen_math", "my_run", "0.2"]):
+        run = run_of("js_kl", [*words, "trainer.save_freq=2"])
+        assert run.experiment.name == "qwen_math" and run.values["trainer.experiment_name"] == "my_run"
+    with pytest.raises(UserError, match="the settings '' do not exist: give demo, "):
+        run_of("js_kl", ["my_run", "--experiment"])
+
+
+@pytest.mark.parametrize("name", ["2024_11_27", "1_11", "3_0.05", "null", "True", "nan", "1e5_", "my_run"])
+def test_a_name_that_hydra_would_read_as_a_number_is_the_runs_name(environment, name):
+    """2024_11_27 was the folder 20241127, which 20_241_127 was too."""
+    environment(DEVICE="cpu")
+    assert run_of("grpo", [name]).composed.trainer.experiment_name == name
+
+
+def test_a_script_can_be_named_in_its_own_folder(monkeypatch):
+    monkeypatch.chdir(CHECKOUT / "scripts" / "qwen")
+    assert run_of("grpo.sh", ["my_run"]).experiment.name == "qwen_math"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash "),
+        (["scripts/llama/js_kl.sh", "run", "TOTAL_STEPS=3"], "put it before bash, TOTAL_STEPS=3 bash "),
+        (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is not a launch script: give one of"),
+        (["js_kl", "run", "TOTAL_STEPS=3"], "put it before dph, TOTAL_STEPS=3 dph train js_kl ..."),
+        (["offline_sampling", "0.2"], "a number: give the run's NAME first; usage: dph presample [NAME] [seed] "),
+        ([""], "'' is not a launch script"),
+        (["tests/browser/install_chromium.sh"], "is not a launch script"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(arguments, sentence):
+    with pytest.raises(UserError) as error:
+        run_of(arguments[0], arguments[1:])
+    assert sentence in str(error.value) and not str(error.value).startswith("Error")
