@@ -23,6 +23,8 @@ HEARTBEAT_S = 2.0
 FIRST_PAUSE_S = 1.0
 # A server that has run this long is restarted after a short pause again.
 STEADY_S = 60.0
+# A proxy of the environment (http_proxy) is for other addresses.
+_WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ScorerServer:
@@ -110,7 +112,7 @@ def is_healthy(address: str) -> bool:
     """Whether a scorer server reports that it is healthy."""
     # ValueError: the answer is not JSON. Other servers may answer; Ray's metrics exporter answers every path with 200.
     other = (OSError, http.client.HTTPException, ValueError)
-    with suppress(*other), urllib.request.urlopen(f"{address}/heartbeat", timeout=HEARTBEAT_S) as response:
+    with suppress(*other), _WITHOUT_PROXY.open(f"{address}/heartbeat", timeout=HEARTBEAT_S) as response:
         return json.load(response) == {"status": "healthy"}
     return False
 

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from rl.configuration.methods import files
+from rl.configuration.names import OF_OWN_SCORER
 
 HEAD_RANK = 0
-# Variables of the scorers that a run starts: the command must not compare them with what these serve, because a folder
-# may have another path on another node, and math reads none.
-OF_OWN_SCORERS = ("DATABASE_PATH", "SCORER_CONFIG")
+# For the command of a run that starts its own scorers: they have read these variables, and the command must not compare
+# them with what these serve, because a folder may have another path on another node, and math reads none.
+WITHOUT_SCORERS = dict.fromkeys(OF_OWN_SCORER, "")
 
 
 class Settings(argparse.Namespace):

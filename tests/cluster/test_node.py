@@ -50,6 +50,7 @@ def said_address(node) -> re.Match | None:
 def test_each_of_two_runs_on_a_machine_has_a_scorer_of_its_own(cluster, monkeypatch):
     """The end of the first leaves the second alone. The scorer has read DATABASE_PATH, and the command need not."""
     monkeypatch.setenv("DATABASE_PATH", "/elsewhere")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nothing listens there
     say = ("bash", "-c", 'echo "at $DPH_SCORER$DATABASE_PATH"; exec sleep 1000000')
     first, second = runs = [cluster.node(0, 1, *say, scorer_port=0) for _ in range(2)]
     for run in runs:
