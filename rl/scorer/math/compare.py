@@ -1,9 +1,7 @@
-r"""Compares two answers: math-verify decides what is left after this module has read the notation.
+r"""Compares two answers: math-verify decides what is left after notation.py and this module.
 
 - Equal texts are equal answers, after blanks are normalised and a full stop at the end is removed (math-verify reads
   nothing in a text that ends with one).
-- `bare` rewrites notation that math-verify reads wrongly or not at all: digits in \text (5\text{7} means 57, not 5
-  with a unit), 4.5e33, grouped digits (1\,000), mixed numbers in plain text (1 1/2), recurring decimals, millions.
 - `paired` decides what neither answer shows alone: units, a missing percent sign, different bases, a set or a pair.
 - `equal` also compares an inequality with an interval, and demands equal digits of numbers below 0.0001. math-verify
   rounds them to six decimals, but compares 8200000 exactly with 8.2 x 10^6, a product of a float.
@@ -22,50 +20,23 @@ from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
 from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
-from rl.scorer.math.units import SPACE, split_letter, split_unit
+from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE
+from rl.scorer.math.units import split_letter, split_unit
 
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
 Parsed = tuple[Basic | MatrixBase | str, ...]
 
-_IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
-_TEXT_DIGITS = re.compile(rf"(?<![\^_]){_IN_TEXT}\{{([\d.,]+)\}}")
-_WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
-_IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?(?:{_WIDE_SPACE}|\$|\\[lc]?dots(?![A-Za-z]))+\.?\d")
-_FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
-_WORDS = re.compile(rf"{_IN_TEXT}\{{([^{{}}]*)\}}")
-_SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
-_CHARACTERS = str.maketrans(
-    {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
-    | {"¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
-    | {chr(ord("０") + digit): str(digit) for digit in range(10)}  # full-width
-)
-# Not 2e-1, which may be less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent without sign.
-_E_NOTATION = re.compile(r"(?<![\w.\\])(\d+\.\d*|\.\d+|1(?=e[-+])|\d+(?=e\d))e([-+]?\d+)(?![\w.])")
+_IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?(?:{WIDE_SPACE}|\$|\\[lc]?dots(?![A-Za-z]))+\.?\d")
+_WORDS = re.compile(rf"{IN_TEXT}\{{([^{{}}]*)\}}")
 # 2e-1 as a whole answer is 0.2, unless the other answer has Euler's number.
 _E_OR_EULER = re.compile(r"([-+]?\d+)e([-+]\d+)")
 _EULER = re.compile(r"(?<![A-Za-z])e(?![A-Za-z])")
-_NOTATION = (
-    (re.compile(r"√\s*(\d+|\w)"), r"\\sqrt{\1}"),
-    (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
-    (re.compile(rf"{SPACE}+(?=\\?%)"), ""),
-    # math-verify drops such words if their spaces are outside.
-    (re.compile(rf"{_WIDE_SPACE}*{_IN_TEXT}\{{\s*(or|and)\s*\}}{_WIDE_SPACE}*"), r" \\text{ \1 } "),
-    # Space between the rows of a matrix.
-    (re.compile(r"\\\\\[\d*\.?\d+(?:pt|mm|cm|em|ex)\]"), r"\\\\"),
-    (re.compile(r"^(\d+\\[dt]?frac\{\d+\}\{\d+\})\s*\\?%$"), r"\\frac{\1}{100}"),
-    (re.compile(rf"(?<![\w.,}}/^])(\d+){SPACE}+(\d+)/(\d+)(?![\w.])"), r"\1\\frac{\2}{\3}"),
-)
-_GROUPED = re.compile(rf"(?<![\w.,}}^])[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+(?![\d,])")
-_GROUPS = re.compile(SPACE)
-_RECURRING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}")
-_COUNTS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_COUNT = re.compile(rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({'|'.join(_COUNTS)})\b(\s*\}})?|\b({'|'.join(_COUNTS)})\b)")
 _PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 # math-verify divides 2:30, as it divides the ratio 3:4, and cannot divide 9:00. It is a time of day if one of the
 # answers says so: by a first zero, a whole hour or words such as \text{pm}.
-_CLOCK = re.compile(rf"(?P<zero>0)?(?P<time>\d{{1,2}}:(?P<minutes>[0-5]\d))\s*(?P<words>{_IN_TEXT}\{{[^{{}}]*\}})?")
+_CLOCK = re.compile(rf"(?P<zero>0)?(?P<time>\d{{1,2}}:(?P<minutes>[0-5]\d))\s*(?P<words>{IN_TEXT}\{{[^{{}}]*\}})?")
 _VARIABLE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 # Words that one question can have as different answers, such as 3 am and 3 pm.
 _OPPOSITES = {
@@ -100,43 +71,10 @@ _ROUNDING = 1e-12
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
 
 
-def bare(answer: str) -> str:
-    """The text that is compared."""
-    text = _TEXT_DIGITS.sub(r"\1", answer).translate(_CHARACTERS)
-    text = _E_NOTATION.sub(lambda found: rf"{found[1]} \times 10^{{{int(found[2])}}}", text)
-    for pattern, replacement in _NOTATION:
-        text = pattern.sub(replacement, text)
-    text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
-    text = _RECURRING.sub(_recurring, text)
-    text = _COUNT.sub(_count, text)
-    return _FULL_STOP.sub("", " ".join(_without_space_at_the_end(text).split()))
-
-
-def _without_space_at_the_end(text: str) -> str:
-    r"""Without blanks, ~, \\ and \, there: a backslash would escape the box's brace."""
-    while (shorter := text.rstrip("\\~ \t\r\n")) != text or text.endswith(_SPACES_AT_THE_END):
-        text = shorter if shorter != text else text[:-2]
-    return text
-
-
 def same_text(gold: str, pred: str) -> bool:
     r"""Whether two bare answers are the same text, in \text or not."""
     of_gold, of_pred = (found[1] if (found := _WORDS.fullmatch(text)) else text for text in (gold, pred))
     return of_gold.split() == of_pred.split()
-
-
-def _recurring(found: re.Match[str]) -> str:
-    r"""0.1\overline{6} as (16 - 1) / 90."""
-    whole, once, again = found[1], found[2], found[3]
-    numerator = int(whole + once + again) - int(whole + once or "0")
-    return rf"\frac{{{numerator}}}{{{'9' * len(again)}{'0' * len(once)}}}"
-
-
-def _count(found: re.Match[str]) -> str:
-    r"""The power of ten for million; other words in its \text stay there."""
-    opened, in_text, closed, plain = found.groups()
-    rest = opened if opened and not closed else ""
-    return rf" \times 10^{{{_COUNTS[in_text or plain]}}}{rest}"
 
 
 def paired(gold: str, pred: str) -> tuple[str, str] | None:

@@ -15,8 +15,9 @@ import sys
 import time
 from functools import lru_cache
 
-from rl.scorer.math.compare import bare, equal, forget, has_numbers_in_a_row, paired, parse_answer, readable, same_text
+from rl.scorer.math.compare import equal, forget, has_numbers_in_a_row, paired, parse_answer, readable, same_text
 from rl.scorer.math.guard import OutOfTime, confined
+from rl.scorer.math.notation import bare
 
 # One pair of each kind: they fill ANTLR's tables and load what sympy imports late.
 _WARM_UP = (

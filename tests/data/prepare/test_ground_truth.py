@@ -6,7 +6,8 @@ import pytest
 
 from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers
 from rl.data.prepare.row_writer import BadRecord
-from rl.scorer.math.compare import bare, equal, parse_answer
+from rl.scorer.math.compare import equal, parse_answer
+from rl.scorer.math.notation import bare
 
 
 def test_answer_text():
