@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from math_verify.parser import extract_latex, parse_expr_cached, parse_latex_cached
-from sympy import And, Basic, Eq, Expr, FiniteSet, Float, Intersection, MatrixBase, Rational, Reals, Set, Union
+from sympy import And, Basic, Eq, Expr, FiniteSet, Float, Intersection, MatrixBase, Number, Rational, Reals, Set, Union
 from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
@@ -27,7 +27,7 @@ from rl.scorer.math.units import split_letter, split_unit
 Parsed = tuple[Basic | MatrixBase | str, ...]
 
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
-_IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?(?:{WIDE_SPACE}|\$|\\[lc]?dots(?![A-Za-z]))+\.?\d")
+_IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?(?:\.(?=\s))?(?:{WIDE_SPACE}|\$|\\[lc]?dots(?![A-Za-z]))+\.?\d")
 _WORDS = re.compile(rf"{IN_TEXT}\{{([^{{}}]*)\}}")
 # 2e-1 as a whole answer is 0.2, unless the other answer has Euler's number.
 _E_OR_EULER = re.compile(r"([-+]?\d+)e([-+]\d+)")
@@ -50,6 +50,12 @@ _OPPOSITES = {
 }
 _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
+_EITHER = re.compile(r"\\text\{ or \}|\\(?:lor|vee)(?![A-Za-z])")
+_SEPARATOR = re.compile(r"\s*(?:[,;]?\s*\\text\{ and \}|[,;])\s*")
+_VALUE_OF = re.compile(r"(\\?[A-Za-z]|\\[A-Za-z]+)\s*=\s*([^=]+)")
+_MEMBER = re.compile(r"\\in(?![A-Za-z])")
+# As notation.py writes it.
+_MODULUS = re.compile(r"\s*\\pmod\{((?:[^{}]|\{[^{}]*\})+)\}")
 # math-verify reads the last number of "\geq 9", of "2 \& 9" and of "1, \ldots, 9".
 _RELATION = re.compile(
     r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*(?:[=<>]|\{[=<>]\}))(?![A-Za-z])|\\&"
@@ -94,7 +100,10 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     bases = _BASE.search(gold), _BASE.search(pred)
     if bases[0] and bases[1] and bases[0][1] != bases[1][1]:
         return None
-    if any(_FLAT_SET.fullmatch(one) and _FLAT_PAIR.fullmatch(other) for one, other in ((gold, pred), (pred, gold))):
+    if (residues := _residues(gold, pred)) is None:
+        return None
+    gold, pred = _in_order(*residues)
+    if any(_FLAT_PAIR.fullmatch(one) and _has_no_order(other) for one, other in ((gold, pred), (pred, gold))):
         return None
     if any(_is_a_relation(one) and _is_one_value(other) for one, other in ((gold, pred), (pred, gold))):
         return None
@@ -133,6 +142,35 @@ def _is_a_relation(answer: str) -> bool:
 
 def _is_one_value(answer: str) -> bool:
     return not any(pattern.search(answer) for pattern in (_RELATION, _ALTERNATIVES, _MANY))
+
+
+def _has_no_order(answer: str) -> bool:
+    r"""\{3, 5\} or 3 \text{ or } 5, but not x < 3 \text{ or } x > 5, which may be an interval."""
+    return bool(_FLAT_SET.fullmatch(answer) or _EITHER.search(answer) and not _RELATION.search(answer))
+
+
+def _residues(gold: str, pred: str) -> tuple[str, str] | None:
+    r"""The answers without their modulus, which only one of them needs; None if two moduli differ.
+
+    In a system with several moduli, x \equiv 1 \pmod{4} becomes x \equiv 1 + 4 \Omega.
+    """
+    moduli, others = (frozenset(_MODULUS.findall(answer)) for answer in (gold, pred))
+    several = max(len(moduli), len(others)) > 1
+    if moduli != others and (several or moduli and others):
+        return None
+    kept = r" + \\Omega \\cdot (\1)" if several else ""
+    return _MODULUS.sub(kept, gold), _MODULUS.sub(kept, pred)
+
+
+def _in_order(gold: str, pred: str) -> tuple[str, str]:
+    """(3, 5) for the gold answer a=3, b=5 and for 3, 5; both as they are if variables are not in alphabetical order."""
+    values = [_VALUE_OF.fullmatch(part) for part in _SEPARATOR.split(gold)]
+    letters = [value[1] for value in values if value]
+    if len(letters) < 2 or letters != sorted(set(letters)) or not all(values) or "=" in pred or r"\pm" in gold:
+        return gold, pred
+    in_gold = f"({', '.join(value[2] for value in values if value)})"
+    parts = _SEPARATOR.split(pred)
+    return in_gold, pred if len(parts) < 2 or pred.startswith(("(", "[", r"\{", r"\left")) else f"({', '.join(parts)})"
 
 
 def _as_power_of_ten(answer: str, other: str) -> str:
@@ -175,6 +213,8 @@ def readable(parsed: Parsed) -> bool:
 
 def equal(gold: Parsed, pred: Parsed) -> bool:
     """Whether two parsed answers are equal. It is not symmetric: gold decides how equations and sets are read."""
+    if any(_is_a_range(one) and _are_values(other) for one, other in ((gold, pred), (pred, gold))):
+        return False
     if verify(list(gold), list(pred), timeout_seconds=None):
         return not _differ_though_small(gold, pred)
     if _are_equal_floats(gold, pred):
@@ -186,9 +226,33 @@ def equal(gold: Parsed, pred: Parsed) -> bool:
     return verify([one.numbers], [other.numbers], timeout_seconds=None)
 
 
+def _is_a_range(parsed: Parsed) -> bool:
+    r"""An inequality, or x \in (3,5), but not P = (3,5). math-verify compares an open one with a list of its ends."""
+    item = parsed[0] if parsed else None
+    if isinstance(item, Eq):
+        return (
+            isinstance(item.rhs, Set)
+            and not isinstance(item.rhs, FiniteSet)
+            and _MEMBER.search(str(parsed[-1])) is not None
+        )
+    return isinstance(item, Relational | And)
+
+
+def _are_values(parsed: Parsed) -> bool:
+    """3, 5 or x = 3, x = 5 or x in {3, 5}."""
+    item = parsed[0] if parsed else None
+    if isinstance(item, Eq):
+        return isinstance(item.rhs, FiniteSet)
+    return isinstance(item, FiniteSet) and not any(_is_a_range((bound,)) for bound in item.args)
+
+
 def _real_numbers(gold: Parsed, pred: Parsed) -> tuple[Expr, Expr] | None:
-    """What both answers read as, if these are real numbers."""
-    found = [item for item in (*gold[:1], *pred[:1]) if isinstance(item, Expr) and item.is_number and item.is_real]
+    """What both answers read as, if these are real numbers that sympy can evaluate."""
+    found = [
+        item
+        for item in (*gold[:1], *pred[:1])
+        if isinstance(item, Expr) and item.is_number and item.is_real and isinstance(item.evalf(), Number)
+    ]
     return (found[0], found[1]) if len(found) == 2 else None
 
 

@@ -3,7 +3,7 @@
 Job: {"job": "math", "pred", "gold", "seconds"}, both answers as read from text, `seconds` of processor time. Reply:
 - {"outcome": "match" | "mismatch", "score"}. An answer that math-verify cannot read is a mismatch.
 - {"outcome": "pred_error" | "gold_error", "error"}: too long, or out of memory. gold_error also: math-verify reads no
-  expression in gold, and the answer's text differs.
+  expression in gold, and the answer's text differs; or gold is empty.
 - {"outcome": "pred_timeout" | "gold_timeout"}.
 
 An answer that hangs in one operation of C code, such as 5^{5^{5^5}}, gets no reply: the server kills the worker.
@@ -63,6 +63,8 @@ class MathJobs:
 
     def _judgement(self, job: dict) -> dict:
         gold, pred = bare(job["gold"]), bare(job["pred"])
+        if same_text(gold, ""):
+            return {"outcome": "gold_error", "error": "the ground truth is empty"}
         if same_text(gold, pred):
             return _MATCH
         if (answers := paired(gold, pred)) is None:

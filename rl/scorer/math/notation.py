@@ -11,6 +11,14 @@ from rl.scorer.math.units import SPACE
 IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
 _TEXT_DIGITS = re.compile(rf"(?<![\^_]){IN_TEXT}\{{([\d.,]+)\}}")
 WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
+# Lines that follow each other. \\alpha is a command of an answer with doubled backslashes.
+_NEW_LINE = re.compile(r"[,;]?\s*\\\\(?=[\s\d-])")
+# \pmod 4, (\text{mod } 4), 7 \bmod 4.
+_MOD = r"(?:\\[bp]?mod|\\(?:text|mathrm|operatorname)\s?\{\s*mod\s*\}|(?<![A-Za-z\\])mod)(?![A-Za-z])"
+_MODULUS = re.compile(
+    rf"{SPACE}*+(?P<opened>\()?{SPACE}*+(?P<word>{_MOD}){SPACE}*+"
+    rf"(?:\{{(?P<group>(?:[^{{}}]|\{{[^{{}}]*\}})+)\}}|(?P<plain>\d+|[A-Za-z]))(?(opened){SPACE}*\))"
+)
 _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 _SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
 _CHARACTERS = str.maketrans(
@@ -26,6 +34,9 @@ _NOTATION = (
     (re.compile(rf"{SPACE}+(?=\\?%)"), ""),
     # math-verify drops such words if their spaces are outside.
     (re.compile(rf"{WIDE_SPACE}*{IN_TEXT}\{{\s*(or|and)\s*\}}{WIDE_SPACE}*"), r" \\text{ \1 } "),
+    (re.compile(rf"{IN_TEXT}\{{\s*([,;])\s*\}}"), r"\1 "),
+    (re.compile(r"\\hspace\*?\{[^{}]*\}"), r" \\quad "),
+    (re.compile(rf"{IN_TEXT}\{{\s*(\(mod \w+\))\s*\}}"), r"\1"),
     # Space between the rows of a matrix.
     (re.compile(r"\\\\\[\d*\.?\d+(?:pt|mm|cm|em|ex)\]"), r"\\\\"),
     (re.compile(r"^(\d+\\[dt]?frac\{\d+\}\{\d+\})\s*\\?%$"), r"\\frac{\1}{100}"),
@@ -46,8 +57,11 @@ def bare(answer: str) -> str:
         text = pattern.sub(replacement, text)
     text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
     text = _RECURRING.sub(_recurring, text)
-    text = _COUNT.sub(_count, text)
-    return _FULL_STOP.sub("", " ".join(_without_space_at_the_end(text).split()))
+    text = _MODULUS.sub(_modulus, _COUNT.sub(_count, text))
+    text = _without_space_at_the_end(text)
+    if r"\begin" not in text:
+        text = _NEW_LINE.sub(", ", text)
+    return _FULL_STOP.sub("", " ".join(text.split()))
 
 
 def _without_space_at_the_end(text: str) -> str:
@@ -69,3 +83,10 @@ def _count(found: re.Match[str]) -> str:
     opened, in_text, closed, plain = found.groups()
     rest = opened if opened and not closed else ""
     return rf" \times 10^{{{_COUNTS[in_text or plain]}}}{rest}"
+
+
+def _modulus(found: re.Match[str]) -> str:
+    r"""\pmod{4} where a congruence is meant; \mod 4, a remainder, in 7 \bmod 4."""
+    modulus = (found["group"] or found["plain"]).strip()
+    congruent = found["opened"] or found["word"] == r"\pmod" or r"\equiv" in found.string
+    return rf" \pmod{{{modulus}}}" if congruent else rf" \mod {modulus}"

@@ -83,6 +83,51 @@ n=9  !=  > 9  !=  \geq 9  ;;  5  !=  \max = 3 < 5
 8  ==  x^2=64 \iff x=8  ==  x \to 8  ;;  3  ==  10 \equiv 3 \pmod{7}  ==  x_1 \equiv 3  ;;  6  ==  |-6|  ==  2|-3|
 55  ==  1+2+\cdots+10 = 55  ;;  x=5  ==  x=5 (x>0)  ;;  \sqrt{2}  ==  1.41421356\ldots  ;;  2  !=  > \sqrt[3]{8}
 x \geq 5  ==  [5, \infty)  !=  5  ;;  x < 3  ==  (-\infty, 3)  !=  3  ;;  1, 2, \ldots, 9  ==  1, 2, \ldots, 9
+# Congruences
+n\equiv 3\pmod 4  ==  n\equiv 3\pmod{4}  ==  3  ==  3 \pmod{4}  ==  n\equiv 3 (\bmod 4)  ==  n \equiv 3 \mod 4
+n\equiv 3\pmod 4  ==  n \equiv 3 (\text{mod } 4)  ==  n\equiv 3\ (\mathrm{mod}\ 4)  ==  n \equiv 3 (mod 4)
+n\equiv 3\pmod 4  !=  n\equiv 1\pmod 4  !=  4  !=  n \equiv 3 \pmod 8  !=  m \equiv 3 \pmod{5}  !=  n\equiv 1
+n\equiv 3\pmod{4}  ==  n\equiv 3\pmod 4  !=  n\equiv 3\pmod{8}  !=  n\equiv 1\pmod{4}  !=  4  ==  3
+n\equiv 3\pmod{12}  ==  3 \pmod{12}  ==  n \equiv 3 \mod 12  ==  n\equiv 3\pmod 12  !=  12
+5  !=  x \equiv 1 \pmod 5  ==  x \equiv 5 \pmod 7  ==  x \equiv 5 \pmod{7}  ==  12 \bmod 7
+4  !=  7 \bmod 4  !=  n\equiv 3 (\bmod 4)  !=  7 \mod 4  ;;  3  ==  7 \bmod 4  ==  7 \mod 4  ==  3 \mod 4  !=  8 \mod 4
+-1  ==  x \equiv -1 \pmod{4}  ;;  7  !=  2 \bmod 7  ;;  2  ==  2 \bmod 7
+x\equiv 1,3\pmod{8}  ==  x \equiv 1 \text{ or } 3 \pmod 8  ==  1,3 \pmod{8}  ==  1,3  !=  x\equiv 1,3\pmod{16}  !=  1,8
+x\equiv 1\pmod 4, x\equiv 2\pmod 3  ==  x\equiv 1\pmod{4}, x\equiv 2\pmod{3}  ==  x\equiv 2\pmod 3, x\equiv 1\pmod 4
+x\equiv 1\pmod 4, x\equiv 2\pmod 3  !=  x\equiv 2\pmod 4, x\equiv 1\pmod 3
+a \pmod n  ==  a \pmod{n}  !=  a \pmod m  !=  n  ;;  2^{10}  ==  1024 \pmod{10000}  ;;  1  ==  2^{10} \equiv 1 \pmod{11}
+3  ==  10 \equiv 3 \pmod{7}
+5 \pmod{7}  ==  5  ;;  5  ==  5 \pmod 7  ==  5 (\text{mod } 7)  ==  5 \text{ (mod 7)}  ==  5 mod 7
+2  ==  2^{10} \bmod 7  ==  2^{10} \bmod 7 = 2  !=  2^{11} \bmod 7
+# Open intervals and end points
+-1<x<1  !=  -1,1  !=  x=-1, x=1  !=  \{-1,1\}  !=  \pm 1  !=  x=\pm 1  ==  (-1,1)  ==  x>-1, x<1
+-1<x<1  ==  x > -1 \text{ and } x < 1
+3<x<5  !=  3,5  !=  \{3,5\}  !=  3 \text{ or } 5  ==  x\in(3,5)  ==  (3,5)  !=  [3,5]
+x \in (3,5)  !=  \{3,5\}  !=  3,5  !=  x=3, x=5  ==  (3,5)  ==  3<x<5  ;;  -a<x<a  !=  -a, a  ==  -a<x<a
+3,5  !=  3<x<5  !=  x\in(3,5)  ;;  \{3,5\}  !=  3<x<5  !=  x \in (3,5)  ;;  x=3, x=5  !=  3<x<5
+3 \text{ or } 5  !=  3<x<5
+3\le x\le 5  !=  3,5  !=  \{3,5\}  ;;  (3,5)  ==  3<x<5  ==  3,5  ==  x \in (3,5)  ==  x=3,y=5
+x \in \{3,5\}  ==  3,5  ==  \{3,5\}  !=  3<x<5
+x<-1 \text{ or } x>1  !=  -1,1  ==  x<-1, x>1
+x \le 3  !=  3, 4  ;;  x \ne 3  !=  3, 4  ;;  P=(3,5)  ==  3,5  ==  (3,5)  !=  (5,3)  ;;  3,5  ==  P=(3,5)
+# Values of different variables
+a=3, b=5  ==  (3,5)  ==  3,5  ==  b=5, a=3  ==  a=3 \text{ and } b=5  ==  (a,b)=(3,5)  ==  3 \text{ and } 5  !=  (5,3)
+a=3, b=5  !=  5,3  !=  a=5, b=3  !=  5  !=  \{5,3\}
+x=1,y=2,z=3  ==  (1,2,3)  ==  1,2,3  !=  (3,2,1)  !=  3,2,1  ==  (x,y,z)=(1,2,3)  ==  x=1, y=2, z=3
+x=\frac{1}{2}, y=3  ==  (\frac{1}{2},3)  ==  \left(\frac12, 3\right)  ==  (0.5,3)  !=  (3,\frac12)
+a=3 \text{ and } b=5  ==  (3,5)  !=  (5,3)
+x_1=2, x_2=3  ==  3,2  ;;  x=2, x=3  ==  3, 2
+\alpha=30^\circ, \beta=60^\circ  ==  30^\circ, 60^\circ  !=  60^\circ, 30^\circ
+b=5, a=3  ==  (3,5)  ==  5, 3  ==  a=3, b=5  ;;  a=3, b=3  ==  (3,3)  !=  4,4
+x=30^\circ, y=60^\circ  ==  (30^\circ, 60^\circ)  ==  30, 60
+a=3\text{ cm}, b=5\text{ cm}  ==  3,5  !=  5,3  ==  3\text{ cm}, 5\text{ cm}
+# Several answers in one
+9  !=  5 \\ 9  !=  5 \text{ , } 9  !=  5 \hspace{1cm} 9  !=  5. 9  ==  9\\  ==  9 \hspace{1cm}  ==  9.
+5,9  ==  5 \\ 9  ==  x=5 \\ x=9  ==  5 \text{ , } 9  ==  5\\9  !=  9  !=  5 \\ 8
+\begin{pmatrix} 5 \\ 9 \end{pmatrix}  ==  \begin{pmatrix} 5\\9 \end{pmatrix}  !=  5,9
+# Points and alternatives
+(3,5)  !=  3\text{ or }5  !=  3 \lor 5  !=  x=3 \text{ or } x=5  ==  3,5
+3 \text{ or } 5  !=  (3,5)  ==  \{3,5\}  ==  3,5
 # Numbers in a row
 12  !=  1 2  !=  5 7  ;;  6  !=  1 2 3  ;;  5 7  ==  5  7  ;;  0  !=  1 000  ;;  1  !=  1 1/2  ;;  12, 13  ==  13, 12
 9  !=  4\quad 5  !=  4\qquad 5  !=  4\,\quad .5  !=  4\ldots 5  !=  4 \dots 5  !=  4$ $5  !=  4\, \text{or} \,5
@@ -171,11 +216,10 @@ SURPRISES = [
     ("1+2 i", "1+2i", "mismatch", "the first i is complex, the second real"),
     # Read from text that is not LaTeX: the last number after a blank or an equals sign.
     ("5", r"\approx 5", "match", "the number is found"),
-    ("7", r"2 \bmod 7", "match", "the number is found"),
 ]
 
 # math-verify reads no expression in these, so that only their own text (and what it normalises to that) matches them.
-UNREADABLE = ["true", r"\frac{1}{", "?", ""]
+UNREADABLE = ["true", r"\frac{1}{", "?"]
 
 RESPONSES = [
     (r"\frac{1}{2}", "We get $x = 0.5$.\n\nAnswer: $0.5$", "match"),
@@ -233,6 +277,11 @@ def test_a_gold_answer_that_is_not_read_judges_nothing_but_its_own_text(jobs: Ma
     for gold in UNREADABLE:
         assert outcome(jobs, gold, "77") == "gold_error", gold
         assert outcome(jobs, gold, f" {gold}\n") == "match", gold
+
+
+def test_an_empty_gold_answer_judges_nothing(jobs: MathJobs) -> None:
+    for gold in ("", " ", r"\,", r"\text{ }"):
+        assert {outcome(jobs, gold, pred) for pred in ("", r"\,", gold, "5")} == {"gold_error"}, gold
 
 
 def test_an_answer_that_is_too_long_is_refused_not_cut(jobs: MathJobs) -> None:
