@@ -11,6 +11,7 @@ The tests compare this module with a mathematician's verdicts on hand-made pairs
 """
 
 import re
+from fractions import Fraction
 from typing import NamedTuple
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
@@ -20,7 +21,7 @@ from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
 from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
-from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE
+from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE, mixed_number
 from rl.scorer.math.units import split_letter, split_unit
 
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
@@ -32,7 +33,7 @@ _WORDS = re.compile(rf"{IN_TEXT}\{{([^{{}}]*)\}}")
 # 2e-1 as a whole answer is 0.2, unless the other answer has Euler's number.
 _E_OR_EULER = re.compile(r"([-+]?\d+)e([-+]\d+)")
 _EULER = re.compile(r"(?<![A-Za-z])e(?![A-Za-z])")
-_PERCENT = re.compile(r"\s*(?:\\?%|(?:\\text\s*\{\s*)?percent\s*\}?)$")
+_PERCENT = re.compile(r"\\?%$")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 # math-verify divides 2:30, as it divides the ratio 3:4, and cannot divide 9:00. It is a time of day if one of the
 # answers says so: by a first zero, a whole hour or words such as \text{pm}.
@@ -55,7 +56,7 @@ _SEPARATOR = re.compile(r"\s*(?:[,;]?\s*\\text\{ and \}|[,;])\s*")
 _VALUE_OF = re.compile(r"(\\?[A-Za-z]|\\[A-Za-z]+)\s*=\s*([^=]+)")
 _MEMBER = re.compile(r"\\in(?![A-Za-z])")
 # As notation.py writes it.
-_MODULUS = re.compile(r"\s*\\pmod\{((?:[^{}]|\{[^{}]*\})+)\}")
+_MODULUS = re.compile(rf"{WIDE_SPACE}*\\pmod\{{((?:[^{{}}]|\{{[^{{}}]*\}})+)\}}")
 # math-verify reads the last number of "\geq 9", of "2 \& 9" and of "1, \ldots, 9".
 _RELATION = re.compile(
     r"[<>≤≥≠]|\\(?:n?[lg]eq?q?|n?[lg]eqslant|neq?|lt|gt|ll|gg|nless|ngtr|lesssim|gtrsim|not\s*(?:[=<>]|\{[=<>]\}))(?![A-Za-z])|\\&"
@@ -79,8 +80,7 @@ _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig(
 
 def same_text(gold: str, pred: str) -> bool:
     r"""Whether two bare answers are the same text, in \text or not."""
-    of_gold, of_pred = (found[1] if (found := _WORDS.fullmatch(text)) else text for text in (gold, pred))
-    return of_gold.split() == of_pred.split()
+    return _WORDS.sub(r" \1 ", gold).split() == _WORDS.sub(r" \1 ", pred).split()
 
 
 def paired(gold: str, pred: str) -> tuple[str, str] | None:
@@ -185,10 +185,10 @@ def _without_percent(gold: str, pred: str) -> tuple[str, str] | None:
     if (numbers[0] == gold) == (numbers[1] == pred):
         return None
     try:
-        equal_numbers = float(numbers[0]) == float(numbers[1])
+        values: list[Fraction | float] = [mixed_number(number) or float(number) for number in numbers]
     except ValueError:
         return None
-    return numbers if equal_numbers and abs(float(numbers[0])) >= 1 else None
+    return numbers if values[0] == values[1] and abs(float(values[0])) >= 1 else None
 
 
 def has_numbers_in_a_row(answer: str) -> bool:

@@ -1,92 +1,171 @@
-r"""Rewrites notation that math-verify reads wrongly or not at all.
+r"""Rewrites notation that math-verify reads wrongly or not at all: `_REWRITES` has it, in the order that it needs.
 
-Digits in \text (5\text{7} means 57, not 5 with a unit), 4.5e33, grouped digits (1\,000), mixed numbers in plain text
-(1 1/2), recurring decimals, millions.
+Digits in \text are digits (5\text{7} means 57, not 5 with a unit), and other words in \text a unit.
 """
 
 import re
+from collections.abc import Callable
+from fractions import Fraction
 
 from rl.scorer.math.units import SPACE
 
+Match = re.Match[str]
+
 IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
-_TEXT_DIGITS = re.compile(rf"(?<![\^_]){IN_TEXT}\{{([\d.,]+)\}}")
 WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
-# Lines that follow each other. \\alpha is a command of an answer with doubled backslashes.
-_NEW_LINE = re.compile(r"[,;]?\s*\\\\(?=[\s\d-])")
-# \pmod 4, (\text{mod } 4), 7 \bmod 4.
-_MOD = r"(?:\\[bp]?mod|\\(?:text|mathrm|operatorname)\s?\{\s*mod\s*\}|(?<![A-Za-z\\])mod)(?![A-Za-z])"
-_MODULUS = re.compile(
-    rf"{SPACE}*+(?P<opened>\()?{SPACE}*+(?P<word>{_MOD}){SPACE}*+"
-    rf"(?:\{{(?P<group>(?:[^{{}}]|\{{[^{{}}]*\}})+)\}}|(?P<plain>\d+|[A-Za-z]))(?(opened){SPACE}*\))"
-)
-_FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
-_SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
     | {"¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
+    | {"~": " ", "∞": r"\infty ", "€": " EUR", "£": " GBP"}
     | {chr(ord("０") + digit): str(digit) for digit in range(10)}  # full-width
 )
-# Not 2e-1, which may be less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent without sign.
-_E_NOTATION = re.compile(r"(?<![\w.\\])(\d+\.\d*|\.\d+|1(?=e[-+])|\d+(?=e\d))e([-+]?\d+)(?![\w.])")
-_NOTATION = (
-    (re.compile(r"√\s*(\d+|\w)"), r"\\sqrt{\1}"),
-    (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
-    (re.compile(rf"{SPACE}+(?=\\?%)"), ""),
-    # math-verify drops such words if their spaces are outside.
-    (re.compile(rf"{WIDE_SPACE}*{IN_TEXT}\{{\s*(or|and)\s*\}}{WIDE_SPACE}*"), r" \\text{ \1 } "),
-    (re.compile(rf"{IN_TEXT}\{{\s*([,;])\s*\}}"), r"\1 "),
-    (re.compile(r"\\hspace\*?\{[^{}]*\}"), r" \\quad "),
-    (re.compile(rf"{IN_TEXT}\{{\s*(\(mod \w+\))\s*\}}"), r"\1"),
-    # Space between the rows of a matrix.
-    (re.compile(r"\\\\\[\d*\.?\d+(?:pt|mm|cm|em|ex)\]"), r"\\\\"),
-    (re.compile(r"^(\d+\\[dt]?frac\{\d+\}\{\d+\})\s*\\?%$"), r"\\frac{\1}{100}"),
-    (re.compile(rf"(?<![\w.,}}/^])(\d+){SPACE}+(\d+)/(\d+)(?![\w.])"), r"\1\\frac{\2}{\3}"),
-)
-_GROUPED = re.compile(rf"(?<![\w.,}}^])[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+(?![\d,])")
-_GROUPS = re.compile(SPACE)
-_RECURRING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}")
+_SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
 _COUNTS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_COUNT = re.compile(rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({'|'.join(_COUNTS)})\b(\s*\}})?|\b({'|'.join(_COUNTS)})\b)")
+_COUNT = "|".join(_COUNTS)
+_MIXED = rf"(-?)(\d{{0,18}}){SPACE}*\\[dt]?frac\s*(?:\{{(\d{{1,18}})\}}\{{(\d{{1,18}})\}}|(\d)(\d))"
+_MIXED_NUMBER = re.compile(_MIXED)
+_STYLE = (
+    r"\\(?:(?:text)?color\s?\{[^{}]*\}"
+    r"|(?:boldsymbol|bm|pmb|underline|tiny|small|normalsize|large|Large|LARGE|huge|Huge)(?![A-Za-z]))\s*"
+)
+_IN_BRACES = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
+_MOD = r"(?:\\[bp]?mod|\\(?:text|mathrm|operatorname)\s?\{\s*mod\s*\}|(?<![A-Za-z\\])mod)(?![A-Za-z])"
+_INEQUALITY = r"(?:[<>≤≥]|\\(?:[lg]eq?|[lg]eqslant|lt|gt)(?![A-Za-z]))"
 
 
-def bare(answer: str) -> str:
-    """The text that is compared."""
-    text = _TEXT_DIGITS.sub(r"\1", answer).translate(_CHARACTERS)
-    text = _E_NOTATION.sub(lambda found: rf"{found[1]} \times 10^{{{int(found[2])}}}", text)
-    for pattern, replacement in _NOTATION:
-        text = pattern.sub(replacement, text)
-    text = _GROUPED.sub(lambda found: _GROUPS.sub("", found[0]), text)
-    text = _RECURRING.sub(_recurring, text)
-    text = _MODULUS.sub(_modulus, _COUNT.sub(_count, text))
-    text = _without_space_at_the_end(text)
-    if r"\begin" not in text:
-        text = _NEW_LINE.sub(", ", text)
-    return _FULL_STOP.sub("", " ".join(text.split()))
+def mixed_number(text: str) -> Fraction | None:
+    r"""The value of 2\frac{1}{3}, also without a whole part."""
+    found = _MIXED_NUMBER.fullmatch(text)
+    if not found or not int(found[4] or found[6]):
+        return None
+    value = int(found[2] or "0") + Fraction(int(found[3] or found[5]), int(found[4] or found[6]))
+    return -value if found[1] else value
 
 
-def _without_space_at_the_end(text: str) -> str:
-    r"""Without blanks, ~, \\ and \, there: a backslash would escape the box's brace."""
-    while (shorter := text.rstrip("\\~ \t\r\n")) != text or text.endswith(_SPACES_AT_THE_END):
-        text = shorter if shorter != text else text[:-2]
-    return text
+def _percent_of_mixed_number(found: Match) -> str:
+    r"""\frac{100}{3}\% for 33\frac{1}{3}\%."""
+    value = mixed_number(found[1])
+    if value is None:
+        return found[0]
+    return rf"{'-' if value < 0 else ''}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}\%"
 
 
-def _recurring(found: re.Match[str]) -> str:
+def _power_of_ten(found: Match) -> str:
+    return rf"{found[1]} \times 10^{{{int(found[2])}}}"
+
+
+def _recurring(found: Match) -> str:
     r"""0.1\overline{6} as (16 - 1) / 90."""
     whole, once, again = found[1], found[2], found[3]
     numerator = int(whole + once + again) - int(whole + once or "0")
     return rf"\frac{{{numerator}}}{{{'9' * len(again)}{'0' * len(once)}}}"
 
 
-def _count(found: re.Match[str]) -> str:
+def _count(found: Match) -> str:
     r"""The power of ten for million; other words in its \text stay there."""
     opened, in_text, closed, plain = found.groups()
     rest = opened if opened and not closed else ""
     return rf" \times 10^{{{_COUNTS[in_text or plain]}}}{rest}"
 
 
-def _modulus(found: re.Match[str]) -> str:
+def _modulus(found: Match) -> str:
     r"""\pmod{4} where a congruence is meant; \mod 4, a remainder, in 7 \bmod 4."""
     modulus = (found["group"] or found["plain"]).strip()
     congruent = found["opened"] or found["word"] == r"\pmod" or r"\equiv" in found.string
     return rf" \pmod{{{modulus}}}" if congruent else rf" \mod {modulus}"
+
+
+def _round_brackets(found: Match) -> str:
+    """[1, 2) for [1, 2[."""
+    before, left, opens, bounds, right, closes = found.groups(default="")
+    return f"{before}{left}{'[' if opens == '[' else '('}{bounds}{right}{']' if closes == ']' else ')'}"
+
+
+_REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
+    # Styles. Braces of a power or an index stay.
+    (rf"(?<![\^_]){_STYLE}{_IN_BRACES}", r"\1"),
+    (_STYLE, ""),
+    (r"\\(?:text(?:sf|tt|sc|sl|up|normal)|emph|math(?:sf|tt))(?=\s?\{)", r"\\text"),
+    # Text.
+    (rf"\s*{IN_TEXT}\{{\s*\.\s*\}}$", ""),
+    (rf"{IN_TEXT}\{{(?=[^}}]*\s)\s*([,;])\s*\}}", r"\1 "),
+    (rf"(?<![\^_]){IN_TEXT}\{{([\d.,]+)\}}", r"\1"),
+    # 20\text{ minutes} for \text{20 minutes}, but not for \text{20 or more}.
+    (
+        rf"^{IN_TEXT}\{{\s*([-+]?\.?\d[\d.,:/]*)\s*"
+        r"(?!.*\b(?:or|and|to|than|plus|minus|times|over|squared)\b)([A-Za-z][A-Za-z./ ]*|\\?%)\}$",
+        r"\1\\text{ \2}",
+    ),
+    # math-verify drops such words if their spaces are outside.
+    (rf"{WIDE_SPACE}*{IN_TEXT}\{{\s*(or|and)\s*\}}{WIDE_SPACE}*", r" \\text{ \1 } "),
+    (rf"{IN_TEXT}\{{\s*([A-Z])\.\s*\}}", r"\\text{\1}"),
+    # Signs. Hyphens and dashes are minus signs, but not in 3–5, a range.
+    (r"(?<![\d%})\]$])(?<![\d%})\]$] )[–‑‐﹣－]|(?<=^\$)[–‑‐﹣－]|[–‑‐﹣－](?! ?[\d$\\])", "-"),
+    (r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),
+    (r"√\s*(\d+|\w)", r"\\sqrt{\1}"),
+    (r"\\varnothing(?![A-Za-z])", r"\\emptyset"),
+    # Units.
+    (r"\^\{\\degree\}|\^?\\(?:text)?degree(?![A-Za-z])", r"^{\\circ}"),
+    (r"^\s*(-?)\s*(EUR|GBP|USD)\s*([\d.,]+)$", r"\1\3 \2"),
+    (
+        rf"(?<=[\d)}}\s,])\\[dt]?frac\{{{IN_TEXT}\{{([^{{}}]*)\}}\}}"
+        rf"\{{{IN_TEXT}\{{([^{{}}]*)\}}(\^\{{?\d\}}?)?\}}$",
+        r"\\text{ \1/\2}\3",
+    ),
+    # Numbers. Not 2e-1, which may be less than twice Euler's number: it needs a point, a mantissa of 1 or an exponent
+    # without sign.
+    (r"(?<![\w.\\])(\d+\.\d*|\.\d+|1(?=e[-+])|\d+(?=e\d))e([-+]?\d+)(?![\w.])", _power_of_ten),
+    (rf"(?<![\w.,}}/^])(\d+){SPACE}+(\d+)/(\d+)(?![\w.])", r"\1\\frac{\2}{\3}"),
+    (rf"(?<![\w.,}}^])[1-9]\d{{0,2}}(?:{SPACE}\d{{3}})+(?![\d,])", lambda found: re.sub(SPACE, "", found[0])),
+    (r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{\s*(\d+)\s*\}", _recurring),
+    (rf"(?<=\d)\s*(?:(\\text\s*\{{)\s*({_COUNT})\b(\s*\}})?|\b({_COUNT})\b)", _count),
+    (r"^\((\d+)\)(?=_)", r"\1"),
+    (rf"(?:{IN_TEXT}\{{\s*(?:percent|\\?%)\s*\}}|(?<=[\d}}\s])percent)$", r"\\%"),
+    (rf"{SPACE}+(?=\\?%)", ""),
+    (rf"^({_MIXED})\\?%$", _percent_of_mixed_number),
+    # Congruences.
+    (rf"{IN_TEXT}\{{\s*(\(mod \w+\))\s*\}}", r"\1"),
+    (
+        rf"(?P<opened>\({SPACE}*)?(?P<word>{_MOD}){SPACE}*"
+        rf"(?:\{{(?P<group>(?:[^{{}}]|\{{[^{{}}]*\}})+)\}}|(?P<plain>\d+|[A-Za-z]))(?(opened){SPACE}*\))",
+        _modulus,
+    ),
+    # Matrices, with space between their rows, and vectors.
+    (r"\\\\\[\d*\.?\d+\s*(?:pt|mm|cm|em|ex)\]|\\cr(?![A-Za-z])", r"\\\\"),
+    (r"\{smallmatrix\}", "{matrix}"),
+    (r"\{Bmatrix\}", "{pmatrix}"),
+    (r"\\langle(?![A-Za-z])", "("),
+    (r"\\rangle(?![A-Za-z])", ")"),
+    # Intervals and sets of real numbers. A comma would mean "and", and \in another set.
+    (
+        rf"(^|\\(?:in|cup){SPACE}*)(\\left)?([\[\]])([^\[\](),]*,[^\[\](),]*?)(\\right)?([\[\]])(?=$|{SPACE}*\\cup)",
+        _round_brackets,
+    ),
+    (
+        r"^(?:\\left)?\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\s?\{?R\}?\s*)?(?:\\mid(?![A-Za-z])|\\middle\s?\||[|:])"
+        rf"(?=.*{_INEQUALITY})"
+        r"((?:\\text\{ (?:or|and) \}|(?!\\(?:in(?![A-Za-z])|mathbb|text|right|\}))[^:|,])+)(?:\\right)?\\\}$",
+        r"\1",
+    ),
+    # Lines that follow each other, unless they are rows. \\alpha is a command of an answer with doubled backslashes.
+    (r"\\hspace\*?\{[^{}]*\}", r" \\quad "),
+    (r"(?s)^(?!.*\\begin).*", lambda found: re.sub(r"[,;]?\s*\\\\(?=[\s\d-])", ", ", found[0])),
+)
+_COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _REWRITES)
+_FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
+
+
+def bare(answer: str) -> str:
+    """The text that is compared."""
+    text = _trimmed(answer.translate(_CHARACTERS))
+    for pattern, replacement in _COMPILED:
+        text = pattern.sub(replacement, text)
+    return _FULL_STOP.sub("", _trimmed(text))
+
+
+def _trimmed(text: str) -> str:
+    r"""With single blanks; without blanks, \\ and \, at the end: a backslash would escape the box's brace."""
+    text = " ".join(text.split())
+    while (shorter := text.rstrip("\\ ")) != text or text.endswith(_SPACES_AT_THE_END):
+        text = shorter if shorter != text else text[:-2]
+    return text

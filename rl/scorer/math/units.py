@@ -43,12 +43,14 @@ UNITS: dict[str, tuple[str, int, Fraction]] = {
         ("time", 1, "3600", "h hr hour"),
         ("time", 1, "86400", "day"),
         ("time", 1, "604800", "week"),
-        ("money", 1, "1", "dollar"),
+        ("money", 1, "1", "dollar USD"),
         ("money", 1, "1/100", "cent"),
+        ("euros", 1, "1", "EUR euro"),
+        ("sterling", 1, "1", "GBP"),
     )
     for name in names.split()
 }
-SPACE = r"(?:\s|~|\\[ ,;:!])"
+SPACE = r"(?:\s|\\[ ,;:!])"
 _GAP = rf"{SPACE}*"
 _POWER = r"(?:\^\{?(?P<power>[23])\}?)?"
 _COMMAND = re.compile(r"\\(?:text|textrm|mathrm|mbox|rm)\s*\{")

@@ -123,6 +123,7 @@ x=30^\circ, y=60^\circ  ==  (30^\circ, 60^\circ)  ==  30, 60
 a=3\text{ cm}, b=5\text{ cm}  ==  3,5  !=  5,3  ==  3\text{ cm}, 5\text{ cm}
 # Several answers in one
 9  !=  5 \\ 9  !=  5 \text{ , } 9  !=  5 \hspace{1cm} 9  !=  5. 9  ==  9\\  ==  9 \hspace{1cm}  ==  9.
+5000  ==  5\text{,}000  ;;  5,9  ==  5\text{, }9  !=  9
 5,9  ==  5 \\ 9  ==  x=5 \\ x=9  ==  5 \text{ , } 9  ==  5\\9  !=  9  !=  5 \\ 8
 \begin{pmatrix} 5 \\ 9 \end{pmatrix}  ==  \begin{pmatrix} 5\\9 \end{pmatrix}  !=  5,9
 # Points and alternatives
@@ -154,6 +155,101 @@ x<3 \quad\text{or}\quad x>5  ==  (-\infty,3)\cup(5,\infty)  ;;  4\quad 5  ==  4 
 5  ==  5\\  ==  5~  ==  5\,  ==  5\,\;\\  !=  6\\  ;;  \{1, 2\}  ==  \{2, 1\}\\  ;;  5\\  ==  5
 \text{June 20}  ==  June 20  !=  \text{June 21}  !=  June 2  ;;  Set 2  ==  \mathrm{Set 2}  ;;  \text{A}  ==  A
 2^{5000}  ==  4^{2500}  !=  2^{5001}  ;;  10^{-7}  ==  \frac{1}{10000000}  !=  0
+# Numbers with words in one \text
+20  ==  \text{20 minutes}  ==  \text{20 cm}  ==  \textbf{20 minutes}  !=  \text{20 or 30}  !=  \text{20 or more}
+20  !=  \text{30 minutes}  !=  \text{20 to 30}  !=  \text{20 and 30}  !=  \text{20 x 20}
+0.2  ==  \text{20\%}  ;;  20\%  ==  \text{20\%}  ==  \text{20 percent}  ==  \textbf{20\%}
+20  ==  \text{20\%}  ;;  18  ==  \text{18 dollars}
+20\text{ minutes}  ==  \text{20 minutes}  !=  \text{20 hours}  ==  \text{1200 seconds}
+\text{20 minutes}  ==  20  ==  20 minutes  ==  20\text{ min}
+3:30\text{ p.m.}  ==  \text{3:30 p.m.}  !=  \text{3:30 a.m.}  ==  3:30
+\text{20 apples}  ==  20 apples  ==  20  !=  21 apples  ;;  20 apples  ==  \text{20 apples}
+-3.5  ==  \text{-3.5 cm}  ;;  1000  ==  \text{1,000 people}  ;;  \text{5 million}  ==  5000000  !=  5
+# Mixed percentages
+33\frac13\%  ==  33\frac{1}{3}\%  ==  \frac13  !=  0.333  !=  0.33  ==  33\frac13  ==  \frac{100}{3}\%
+33\frac13\%  ==  33 \frac13 \%  !=  33\%  !=  \frac{1}{300}
+\frac12\%  ==  0.005  ==  0.5\%  ==  \frac{1}{2}\%  !=  5  !=  \frac12  !=  50\%
+33\frac{1}{3}\%  ==  33\frac13\%  ==  33 \frac{1}{3}\%  ==  33\frac{1}{3}  ==  \frac{100}{3}  ==  \frac{1}{3}
+-33\frac{1}{3}\%  ==  -\frac13  !=  \frac13  !=  33\frac13
+12\frac12\%  ==  12.5  ==  12.5\%  ==  0.125  ==  \frac18  ==  12\frac{1}{2}  !=  1.25  ;;  12.5  ==  12\frac12\%
+0.125  ==  12\frac12\%  ==  12\dfrac{1}{2}\%
+# Percent in words
+50\text{ percent}  ==  0.5  ==  \frac12  ==  50  ==  50\%  !=  0.05  !=  5000
+0.25  ==  25\text{ percent}  ==  25\text{\%}  ==  25 percent  ==  25\%  ==  \text{25 percent}  ==  25\,\text{percent}
+0.25  ==  25\mathrm{\%}  !=  25\text{ per}
+0.5  !=  0.5\text{ percent}  ;;  10\text{ percent increase}  ==  10\text{ percent increase}  ==  10\% \text{ increase}
+# Blanks and fractions of units
+5  ==  5~\text{apples}  ==  5~\mathrm{apples}  ==  5~cm  !=  6~\text{apples}
+12  ==  12 \frac{\text{km}}{\text{h}}  ==  12\,\frac{\mathrm{m}}{\mathrm{s}}  !=  13 \frac{\text{km}}{\text{h}}
+36\text{ km/h}  ==  10\,\frac{\text{m}}{\text{s}}  !=  36\,\frac{\text{m}}{\text{s}}
+\frac{\text{A}}{\text{B}}  ==  \frac{\text{A}}{\text{B}}  !=  \frac{\text{B}}{\text{A}}
+9.8 \frac{\text{m}}{\text{s}^2}  ==  9.8\text{ m/s}^2  ==  9.8
+# Styles
+73  ==  \boldsymbol{73}  ==  \bm{73}  ==  \underline{73}  ==  \textcolor{blue}{73}  ==  \color{blue}{73}  ==  \large{73}
+73  ==  \mathsf{73}  ==  \textsf{73}  ==  \mathbf{73}  ==  \Large 73  ==  \color{red} 73  ==  {\color{blue} 73}
+73  ==  \mathtt{73}  ==  \emph{73}  ==  \texttt{73}  ==  \textit{73}  !=  \boldsymbol{74}  !=  \bm{7}3 + 1
+\frac12  ==  \boldsymbol{\frac{1}{2}}  ==  \boldsymbol{\dfrac12}
+2^{10}  ==  2^\boldsymbol{10}  ==  2^{\bm{10}}  !=  20  ;;  57  ==  5\mathbf{7}  ;;  \boldsymbol{x}+1  ==  x+1
+A  ==  \boldsymbol{A}  ==  \underline{\textbf{A}}  ;;  \text{Yes}  ==  \textsf{Yes}  ==  \underline{\text{Yes}}
+\vec{v}  ==  \vec{v}
+# Characters
+-8  ==  –8  ==  ‑8  ==  ﹣8  ==  −8  !=  8  ;;  (-\infty,2]  ==  (-∞,2]  ==  (-oo,2]  ==  (-∞, 2]  !=  (-oo,2)
+(2,\infty)  ==  (2,oo)  ==  (2,+oo)  ==  (2,∞)
+60^\circ  ==  60\degree  ==  60\textdegree  ==  60°  ==  60^\degree  !=  61\degree
+5  ==  5€  ==  £5  ==  €5  ==  5 EUR  ==  5\text{ euros}  ==  5\text{€}  ==  5\,€  ==  £5.00
+20  ==  20 USD  ==  20\text{ USD}  ==  USD 20  ;;  \$20  ==  20 USD  !=  €20  !=  20 EUR  !=  20\text{ euros}
+-5  ==  -€5  ;;  5€  ==  €5  ==  5  !=  £5
+(-\infty,2)\cup(3,\infty)  ==  \{x \mid x<2 \text{ or } x>3\}  ==  \{x : x<2 \text{ or } x>3\}
+(-\infty,2)\cup(3,\infty)  !=  \{x \mid x\le 2 \text{ or } x>3\}
+[-1,4)  ==  \{x: -1\le x<4\}  ==  [-1,4[  ==  \left[-1,4\right[  ==  \{x \in \mathbb{R} \mid -1 \leq x < 4\}
+[-1,4)  ==  \left\{x \mid -1 \le x < 4\right\}  !=  \{x \in \mathbb{Z} \mid -1 \leq x < 4\}  !=  ]-1,4[  !=  [-1,4]
+[-1,4)  !=  ]-1,4]
+(-1,4]  ==  ]-1,4]  ==  \left]-1,4\right]  ;;  (-1,4)  ==  ]-1,4[  ==  \{x | -1<x<4\}
+\{x \mid x^2=4\}  ==  \{x \mid x^2=4\}  ;;  \{x : x>3\}  ==  x>3  ==  (3,\infty)  !=  x\ge 3  !=  3
+# More of these notations, and what they must not equal
+5  !=  \text{5 or 6}  !=  \text{5 or more}  !=  \text{more than 5}  !=  \text{5 to 6}  !=  \text{5 less than 7}
+5  !=  \text{5 plus}  ==  \text{5th}
+-2  !=  3–5  !=  $3$–$5$  !=  3\%–5\%  !=  3\text{ cm}–5\text{ cm}  !=  3 – 5  ==  –2  ==  – 2  ==  $–2$
+(3,-2)  ==  (3,–2)  ==  (3, –2)  ;;  x-3  ==  x–3  ==  x – 3  ;;  \pi-3  ==  \pi – 3  ;;  3-x  ==  3–x  ==  3 – x
+10^{-3}  ==  10^{–3}
+(-\infty,3)  !=  \{n \in \mathbb{Z} : n<3\}  ==  \{n \in \mathbb{R} : n<3\}  ;;  (1,\infty)  !=  \{x : x>1, x>2\}
+(0,1)  !=  \{x \in \mathbb{Q} : 0<x<1\}  !=  \{x \mid 0<x<1, x \in \mathbb{Q}\}
+(0,1)  ==  \{x \in \mathbb R: 0 < x < 1\}  ==  \{ x : 0 < x < \frac{2}{2} \}  ==  x \in ]0,1[
+(-\infty,-1)\cup(1,\infty)  ==  ]-\infty,-1[ \cup ]1,\infty[  ==  ]-\infty, -1[\,\cup\,]1, +\infty[
+(-\infty,-1)\cup(1,\infty)  !=  ]-\infty,-1] \cup [1,\infty[
+[1,2]  !=  [1,2)  !=  ]1,2[  ==  [1,2]  ;;  [1,2],[3,4]  ==  [3,4],[1,2]  ;;  (1,2],[3,4)  ==  [3,4),(1,2]
+50  ==  50\text{ percent}  !=  \frac{1}{2}  ;;  \frac{1}{2}  ==  50\text{ percent}  ==  50\text{ \%}
+33\frac{1}{3}  ==  33\frac{1}{3}\%  ==  33\frac13 \%  ==  33 1/3\%
+\frac{1}{3}  ==  33 1/3\%  ==  33\frac{1}{3}\text{ percent}
+\frac{2}{0}\%  !=  5  ;;  0.5  !=  \frac12\%  ==  \frac12
+2^{10}  ==  {2}^{10}  ;;  x^2  ==  \boldsymbol{x^2}  ==  \bm{x}^{2}  ==  \boldsymbol{x}^{\boldsymbol{2}}  !=  x2
+\frac{\sqrt{3}}{2}  ==  \boldsymbol{\frac{\sqrt{3}}{2}}  ==  \color{blue}{\frac{\sqrt{3}}{2}}
+\frac{\sqrt{3}}{2}  ==  \color{blue}\frac{\sqrt{3}}{2}
+5\text{ cm}  ==  \underline{5\text{ cm}}  ==  \boldsymbol{5}\text{ cm}  !=  \boldsymbol{5}\text{ m}
+12\text{ km/h}  ==  12 \frac{\text{km}}{\text{h}}  !=  12 \frac{\text{m}}{\text{s}}
+12  ==  12\,\dfrac{\mathrm{km}}{\mathrm{h}}
+\$5  !=  5€  !=  £5  ==  5 USD  ==  500\text{ cents}  ;;  5\text{ euros}  ==  €5  ==  5 €  ==  5 EUR  !=  \$5  !=  €6
+1000  ==  €1,000  ==  1000€  ;;  -5  ==  -€5  !=  €5
+\text{C}  ==  \text{C.}  ==  \textbf{C.}  !=  \text{D.}  ;;  2516_8  ==  (2516)_8  !=  (2516)_9  ;;  f(x)_2  ==  f(x)_2
+\text{sans}  ==  \textsf{sans}  ;;  even  ==  \textsf{even}
+20 apples  ==  20\text{ apples}  ==  20 apples  !=  20 pears
+x \text{ or } y  ==  x or y  ;;  \infty  ==  ∞  ==  oo  ;;  -\infty  ==  -∞  ==  -oo  !=  oo
+90^\circ  ==  90\degree  ==  90^{\degree}  ==  90^\degree  ;;  \sin(30\degree)  ==  \sin(30^\circ)
+(2,3)  ==  \langle 2,3 \rangle  !=  \langle 3,2 \rangle  !=  \{2,3\}
+\begin{pmatrix}2\\3\end{pmatrix}  !=  \langle 2,3 \rangle
+1.5  ==  \text{1.5 kg}  ==  \text{1.5kg}  ==  \text{1.5 kg.}  ;;  3 \text{ pm}  ==  \text{3 pm}  !=  \text{3 am}
+\text{June 20}  !=  \text{20 June}  ;;  20  !=  \text{June 20}
+\frac{1}{2}\%  !=  \frac{1}{2}  ==  0.005  ;;  12\frac{1}{2}  ==  12.5  ==  12.5\%  ==  12\frac{1}{2}\%
+7\text{ apples}  ==  \text{7 apples}  ==  7~\text{apples}  ==  7 ~ \text{apples}
+# Angle brackets, a letter with a full stop, bases in parentheses, other matrices
+(1,2)  ==  \langle 1,2\rangle  ==  \left\langle 1, 2 \right\rangle  !=  \langle 2,1\rangle
+10  ==  10 \text{.}  ==  10\text{.}  ;;  \text{(A)}  ==  \text{A.}  ==  A.  ==  \text{A}  !=  \text{B.}
+4210_{5}  ==  (4210)_5  ==  (4210)_{5}  ==  4210_5  !=  (4210)_6  !=  (4211)_5
+\begin{pmatrix}1\\2\end{pmatrix}  ==  \begin{pmatrix}1\\[6 pt]2\end{pmatrix}
+\begin{pmatrix}1\\2\end{pmatrix}  ==  \begin{smallmatrix}1\\2\end{smallmatrix}
+\begin{pmatrix}1\\2\end{pmatrix}  ==  \left(\begin{smallmatrix}1\\2\end{smallmatrix}\right)
+\begin{pmatrix}1\\2\end{pmatrix}  ==  \begin{Bmatrix}1\\2\end{Bmatrix}  ==  \begin{pmatrix}1\cr2\end{pmatrix}
+\begin{pmatrix}1\\2\end{pmatrix}  ==  \begin{pmatrix}1 \cr 2\end{pmatrix}  !=  \begin{Bmatrix}2\\1\end{Bmatrix}
 # Roots, powers, functions
 \sqrt{8}  ==  2\sqrt{2}  ==  2^{3/2}  !=  \sqrt{6}  ;;  \frac{1}{\sqrt{2}}  ==  \frac{\sqrt{2}}{2}
 \sqrt[3]{8}  ==  2  ;;  \log_{10} 2  ==  \log 2  ;;  \cos \frac{\pi}{3}  ==  \frac12
