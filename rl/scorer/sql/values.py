@@ -4,6 +4,8 @@ Results of all engines then compare alike: true is 1, the decimal 1.50 is 1.5, d
 """
 
 import json
+import re
+from datetime import datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +13,8 @@ from rl.scorer.sql.execute import Value
 
 # Digits of the largest float; larger numbers become texts.
 _MOST_DIGITS = 308
+# Python writes all six digits of a second's fraction, DuckDB and PostgreSQL only the needed ones.
+_ZEROS = re.compile(r"(?<=\.)(\d*[1-9])0+(?=[+-]|$)")
 # A text, so that NaN equals NaN as in both engines.
 _NAN = "NaN"
 
@@ -43,7 +47,7 @@ def from_python(value: Any) -> Value:
         return from_decimal(value)
     if kind in (list, tuple, dict):
         return json.dumps(_within(value), ensure_ascii=False)
-    return str(value)
+    return _ZEROS.sub(r"\1", str(value)) if kind in (datetime, time) else str(value)
 
 
 def _within(value: Any) -> Any:
