@@ -17,12 +17,13 @@ _SPELLINGS = [
     # \\ ends a row, so that "\\ 2" holds no LaTeX space.
     (re.compile(r"(\\\\)|\\(?:left|right|displaystyle|quad|qquad)(?![A-Za-z])|\\[!,;: ]|~"), r"\1"),
     (re.compile(r"\\(?:text|mathrm|textbf|mathbf)\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\{,\}"), ","),
     (re.compile(r"^\$(.*)\$$"), r"\1"),
     (re.compile(r"\s+"), ""),
     (re.compile(r"\.$"), ""),
 ]
-_GROUPED_DIGITS = re.compile(r"^-?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
-_NUMBER = re.compile(r"^(-?)0*(\d+)(?:\.(\d*?)0*)?$")
+_GROUPED_DIGITS = re.compile(r"^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
+_NUMBER = re.compile(r"^([-+]?)(?=\.?\d)0*(\d*)(?:\.(\d*?)0*)?$")
 
 
 def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
@@ -46,8 +47,8 @@ def answer_key(pred: str | None, outcome: str, kind: str) -> str | None:
 
 
 def canonical_math(answer: str) -> str:
-    r"""27.0 becomes 27, 1,000 becomes 1000, and \dfrac becomes \frac. White space (also LaTeX's), \left, \right, \text
-    and dollar signs are dropped.
+    r"""27.0 and +27 become 27, .5 becomes 0.5, 1,000 and 1{,}000 become 1000, and \dfrac becomes \frac. White space
+    (also LaTeX's), \left, \right, \text and dollar signs are dropped.
     """
     for pattern, spelling in _SPELLINGS:
         answer = pattern.sub(spelling, answer)
@@ -57,8 +58,8 @@ def canonical_math(answer: str) -> str:
     if not number:
         return answer
     sign, whole, fraction = number.groups()
-    value = f"{whole}.{fraction}" if fraction else whole
-    return value if value == "0" else sign + value
+    value = f"{whole or '0'}.{fraction}" if fraction else whole or "0"
+    return "-" + value if sign == "-" and value != "0" else value
 
 
 def answer_classes(keys: list[str | None]) -> np.ndarray:

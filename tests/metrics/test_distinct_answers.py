@@ -10,8 +10,8 @@ from rl.metrics.distinct_answers import NO_VOTE, answer_classes, answer_key, can
     ("answers", "canonical"),
     [
         (("2x", r"2\,x", r"2\!x", r"2\;x", r"2\:x", r"2\ x", "2~x", r"2\quad x", r"2\qquad x"), "2x"),
-        (("27", " 27.0", "027", "27.", "$27$", "27.00"), "27"),
-        (("1,000", "1000", "1000.0"), "1000"),
+        (("27", " 27.0", "027", "27.", "$27$", "27.00", "+27", "+ 27.0"), "27"),
+        (("1,000", "1000", "1000.0", "1{,}000", r"1\,000", "+1{,}000.0"), "1000"),
         ((r"\dfrac{1}{2}", r"\frac{1}{2}", r"\tfrac{1}{ 2 }"), r"\frac{1}{2}"),
         ((r"\left( 1, 2 \right)", "(1,2)", r"(1,\,2)"), "(1,2)"),
         ((r"\text{Monday}", "Monday"), "Monday"),
@@ -19,7 +19,8 @@ from rl.metrics.distinct_answers import NO_VOTE, answer_classes, answer_key, can
         (("0", "-0", "0.0"), "0"),
         (("-2.50", "-2.5"), "-2.5"),
         (("-1,234,567", "-1234567.0"), "-1234567"),
-        ((".5",), ".5"),
+        ((".5", "0.5", "+.50", "00.5"), "0.5"),
+        (("-.5", "-0.50"), "-0.5"),
     ],
 )
 def test_spellings_of_one_answer(answers, canonical):
@@ -27,7 +28,24 @@ def test_spellings_of_one_answer(answers, canonical):
 
 
 def test_different_answers_stay_different():
-    answers = ["1,2", "(1,2)", "12", "1.2", "-12", r"\frac{1}{2}", "2e3", r"\leftarrow", "1,0000", "x", "X"]
+    answers = [
+        "1,2",
+        "(1,2)",
+        "12",
+        "1.2",
+        "-12",
+        r"\frac{1}{2}",
+        "2e3",
+        r"\leftarrow",
+        "1,0000",
+        "x",
+        "X",
+        "+x",
+        "+",
+        "-",
+        "",
+        "-x",
+    ]
     assert len({canonical_math(answer) for answer in answers}) == len(answers)
 
 
