@@ -2,9 +2,11 @@ r"""Compares two answers: math-verify decides what is left after notation.py and
 
 - Equal texts are equal answers, after blanks are normalised and a full stop at the end is removed (math-verify reads
   nothing in a text that ends with one).
-- `paired` decides what neither answer shows alone: units, a missing percent sign, different bases, a set or a pair.
-- `equal` also compares an inequality with an interval, and demands equal digits of numbers below 0.0001. math-verify
-  rounds them to six decimals, but compares 8200000 exactly with 8.2 x 10^6, a product of a float.
+- `paired` decides what neither answer shows alone: units, a missing percent sign, different bases and moduli, the order
+  of a=3, b=5, a set or a pair.
+- `equal` also compares an inequality with an interval, but not with the list of its ends, and demands equal digits of
+  numbers below 0.0001. math-verify rounds them to six decimals, but compares 8200000 exactly with 8.2 x 10^6, a product
+  of a float.
 - Numbers in a row, such as `5 7` or `5 \quad 7`, equal no single number: math-verify would add them.
 
 The tests compare this module with a mathematician's verdicts on hand-made pairs (tests/scorer/math/pairs.tsv).
@@ -51,8 +53,9 @@ _OPPOSITES = {
 }
 _FLAT_SET = re.compile(r"(?:\\left)?\\\{[^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?\\\}")
 _FLAT_PAIR = re.compile(r"(?:\\left)?[(\[][^{}()\[\]]*,[^{}()\[\]]*(?:\\right)?[)\]]")
-_EITHER = re.compile(r"\\text\{ or \}|\\(?:lor|vee)(?![A-Za-z])")
-_SEPARATOR = re.compile(r"\s*(?:[,;]?\s*\\text\{ and \}|[,;])\s*")
+_EITHER = re.compile(r"(?<![A-Za-z\\])or(?![A-Za-z])|\\(?:lor|vee)(?![A-Za-z])")
+_COMMA = rf"(?<!\\)[,;]{WIDE_SPACE}*"
+_SEPARATOR = re.compile(rf"{WIDE_SPACE}*(?:(?:{_COMMA})?\\text\{{ and \}}|{_COMMA})\s*")
 _VALUE_OF = re.compile(r"(\\?[A-Za-z]|\\[A-Za-z]+)\s*=\s*([^=]+)")
 _MEMBER = re.compile(r"\\in(?![A-Za-z])")
 # As notation.py writes it.
@@ -166,7 +169,9 @@ def _in_order(gold: str, pred: str) -> tuple[str, str]:
     """(3, 5) for the gold answer a=3, b=5 and for 3, 5; both as they are if variables are not in alphabetical order."""
     values = [_VALUE_OF.fullmatch(part) for part in _SEPARATOR.split(gold)]
     letters = [value[1] for value in values if value]
-    if len(letters) < 2 or letters != sorted(set(letters)) or not all(values) or "=" in pred or r"\pm" in gold:
+    if len(letters) < 2 or letters != sorted(set(letters)) or not all(values) or r"\pm" in gold:
+        return gold, pred
+    if "=" in pred or _MEMBER.search(pred) or _RELATION.search(pred):
         return gold, pred
     in_gold = f"({', '.join(value[2] for value in values if value)})"
     parts = _SEPARATOR.split(pred)

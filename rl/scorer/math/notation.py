@@ -76,8 +76,10 @@ def _modulus(found: Match) -> str:
 
 
 def _round_brackets(found: Match) -> str:
-    """[1, 2) for [1, 2[."""
+    r"""[1, 2) for [1, 2[, and x \in (1, 2) for ]1, 2[, which is not a point."""
     before, left, opens, bounds, right, closes = found.groups(default="")
+    if found[0] == found.string and opens + closes == "][":
+        before = r"x \in "
     return f"{before}{left}{'[' if opens == '[' else '('}{bounds}{right}{']' if closes == ']' else ')'}"
 
 

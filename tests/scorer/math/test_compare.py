@@ -121,6 +121,20 @@ x_1=2, x_2=3  ==  3,2  ;;  x=2, x=3  ==  3, 2
 b=5, a=3  ==  (3,5)  ==  5, 3  ==  a=3, b=5  ;;  a=3, b=3  ==  (3,3)  !=  4,4
 x=30^\circ, y=60^\circ  ==  (30^\circ, 60^\circ)  ==  30, 60
 a=3\text{ cm}, b=5\text{ cm}  ==  3,5  !=  5,3  ==  3\text{ cm}, 5\text{ cm}
+(3,5)  !=  3 or 5  !=  $x=3$ or $x=5$  !=  3 \text{or} 5  ==  x \in ]3,5[  ==  ]3,5[  ;;  3,5  !=  ]3,5[
+3<x<5  ==  ]3,5[  ;;  [3,5]  !=  ]3,5[
+(-\infty,-1)\cup(1,\infty)  ==  ]-\infty,-1[ \cup ]1,\infty[  ;;  ]3,5[  ==  (3,5)  ==  3<x<5  ==  ]3,5[  !=  [3,5[
+\left]3,5\right[  ==  (3,5)
+a=3\,\text{cm}, b=5\,\text{cm}  ==  3, 5  !=  5, 3  ;;  x=3,\ y=5  ==  x=3, y=5  ==  (3,5)  !=  (5,3)  !=  5,3
+x=3,\quad y=5  ==  (3,5)  !=  (5,3)
+a=3, b=5  !=  a \text{ or } b  !=  (3,5,7)  !=  3  !=  [3,5]  !=  x \in (3,5)  !=  3<x<5
+(3,5)  !=  a=5, b=3  ==  a=3, b=5  ;;  f=3, g=4  !=  4, 3  ==  3;4
+m=2, n=-1  ==  (2,-1)  !=  (-1,2)  !=  2,-1,0
+A=\frac{1}{2}, B=-\frac{1}{2}  ==  \frac{1}{2}, -\frac{1}{2}  !=  -\frac12, \frac12
+a=1, b=2  ==  1 \text{ and } 2  ==  $1$ and $2$  ==  $a=1$, $b=2$  ==  a = 1 \text{, } b = 2  ==  1,\,2  ==  1, \; 2
+a=1, b=2  ==  1; 2
+(-1,1)  ==  |x|<1  ==  -1 < x < 1  ;;  |x|<1  !=  -1,1  ;;  x>3  !=  3,\infty
+-1<x<1  !=  x = 1 \text{ or } x = -1  !=  \left\{-1,1\right\}  !=  x \in \{-1,1\}
 # Several answers in one
 9  !=  5 \\ 9  !=  5 \text{ , } 9  !=  5 \hspace{1cm} 9  !=  5. 9  ==  9\\  ==  9 \hspace{1cm}  ==  9.
 5000  ==  5\text{,}000  ;;  5,9  ==  5\text{, }9  !=  9
@@ -250,6 +264,14 @@ x \text{ or } y  ==  x or y  ;;  \infty  ==  ∞  ==  oo  ;;  -\infty  ==  -∞ 
 \begin{pmatrix}1\\2\end{pmatrix}  ==  \left(\begin{smallmatrix}1\\2\end{smallmatrix}\right)
 \begin{pmatrix}1\\2\end{pmatrix}  ==  \begin{Bmatrix}1\\2\end{Bmatrix}  ==  \begin{pmatrix}1\cr2\end{pmatrix}
 \begin{pmatrix}1\\2\end{pmatrix}  ==  \begin{pmatrix}1 \cr 2\end{pmatrix}  !=  \begin{Bmatrix}2\\1\end{Bmatrix}
+5  !=  5 \pmod 7, 6 \pmod 7  !=  3 \mod 5 \mod 5  !=  7 \pmod 5  !=  \color{red}{6}  !=  \underline{6}5  !=  1 \\ 5
+5  !=  1 \\5  !=  \text{1}\\5
+5  !=  \textcolor{red}{1}5  !=  \large{1}5 + 1  !=  €1 5  !=  1€5  ==  {5}  ==  \bm 5  ==  {\bf 5}
+-8  !=  8–  !=  5–13  ;;  5-13  !=  5–12  ;;  5  !=  ‑5  ;;  -\frac12  ==  –\frac12  ==  –\dfrac{1}{2}
+x^{-1}  ==  x^{–1}
+100\%  ==  1  ==  100\text{ percent}  ;;  1\%  ==  1  !=  100
+\frac{3}{2}\%  ==  1.5\%  ==  1\frac12\%  ==  0.015  ==  1.5
+\{1,2\}  !=  \langle 1,2 \rangle  ==  \boldsymbol{\{1,2\}}  ;;  \{3\}  !=  x \in (3,3)
 # Roots, powers, functions
 \sqrt{8}  ==  2\sqrt{2}  ==  2^{3/2}  !=  \sqrt{6}  ;;  \frac{1}{\sqrt{2}}  ==  \frac{\sqrt{2}}{2}
 \sqrt[3]{8}  ==  2  ;;  \log_{10} 2  ==  \log 2  ;;  \cos \frac{\pi}{3}  ==  \frac12
