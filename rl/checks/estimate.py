@@ -154,6 +154,9 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
     """
     reject_unmodelled(values, _MODELLED)
     offloads = {values[f"{ACTOR}.fsdp_config.{part}_offload"] for part in ("param", "optimizer")}
+    strategy = values[f"{ACTOR}.strategy"]
+    if values[f"{ACTOR}.fsdp_config.offload_policy"] and strategy != "fsdp2":
+        raise UserError(f"fsdp_config.offload_policy=True (OFFLOAD=policy) does nothing with strategy={strategy}.")
     if len(offloads) == 2:
         raise UserError("offloading only the parameters or only Adam's moments is not modelled.")
     kind = "presample" if program == PRESAMPLE else "store" if values[f"{ACTOR}.generate_sft"] else "train"
@@ -178,7 +181,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
         epochs=values[f"{ACTOR}.ppo_epochs"],
         scaled=values[f"{ROLLOUT}.temperature"] != 1,
         entropy=values[f"{ACTOR}.calculate_entropy"] or values[f"{ACTOR}.entropy_coeff"] != 0,
-        strategy=values[f"{ACTOR}.strategy"],
+        strategy=strategy,
         number=number_bytes(values[f"{ACTOR}.fsdp_config.model_dtype"]),
         bucket=values[f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"] << 20,
         attention=attention,

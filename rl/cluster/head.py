@@ -185,10 +185,11 @@ class _Head:
                 return f"The head has {name}={values}: set the same on all nodes."
         if rank is None or not 0 <= int(rank) < self._settings.nodes:
             return f"NODE_RANK={rank} is not between 1 and {self._settings.nodes - 1}, as the head expects."
-        if int(rank) < self._settings.training_nodes and theirs["DEVICE"] != ours["DEVICE"]:
+        if int(rank) < self._settings.training_nodes and theirs["ON_CPU"] != ours["ON_CPU"]:
+            one, other = ("the head", f"node {rank}") if ours["ON_CPU"] == "True" else (f"node {rank}", "the head")
             return (
-                f"The head trains with DEVICE={ours['DEVICE']} and node {rank} with {theirs['DEVICE']}, which it takes "
-                "without a GPU that it sees: look at its driver or container, or set the same DEVICE on all nodes."
+                f"{one.capitalize()} trains on the CPU and {other} on GPUs: without DEVICE a node that sees no GPU "
+                "takes its CPU, so look at its driver or container; or set the same DEVICE on all nodes."
             )
         if int(rank) in self._nodes:
             return f"There are two nodes with NODE_RANK={rank}: give each its own."

@@ -133,7 +133,10 @@ def temporary_scorer(config: Path, databases: Path | None, log: Path, python: st
         file = Path(folder, "address")
         process = start(_command(python, config, databases, "--port", "0", "--address-file", str(file)), log=log)
         try:
-            address = lambda: f"http://{file.read_text().strip()}" if file.exists() else ""  # noqa: E731
+
+            def address() -> str:
+                return f"http://{file.read_text().strip()}" if file.exists() else ""
+
             yield _wait(address, lambda: process.poll() is not None, SERVER_START_S, log)
         finally:
             end_process_tree(process)

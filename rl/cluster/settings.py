@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from rl.configuration.methods import files
-from rl.configuration.names import OF_OWN_SCORER
+from rl.configuration.names import OF_OWN_SCORER, is_cpu
 
 HEAD_RANK = 0
 # For the command of a run that starts its own scorers: they have read these variables, and the command must not compare
@@ -27,7 +27,7 @@ class Settings(argparse.Namespace):
             "NNODES": str(self.nodes),
             "SCORER_NODES": str(self.scorer_nodes),
             "DPH_SCORER": scorer,
-            "DEVICE": self.device,
+            "ON_CPU": str(is_cpu(self.device)),
         }
 
     @property

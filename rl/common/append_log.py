@@ -28,9 +28,12 @@ class AppendLog:
     def __init__(self, path: Path):
         self.path = path
         self._file = open_samples(path, "a+b", buffering=0)
-        if not lock(self._file.fileno(), path):
+        try:
+            if not lock(self._file.fileno(), path):
+                raise UserError(f"Another process is writing {path}: wait for it, or name another file.")
+        except UserError:
             self.close()
-            raise UserError(f"Another process is writing {path}: wait for it, or name another file.")
+            raise
 
     @property
     def size(self) -> int:

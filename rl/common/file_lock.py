@@ -1,5 +1,6 @@
 """The kernel's lock of an open file (flock), which ends with the process that holds it."""
 
+import errno
 import fcntl
 from pathlib import Path
 
@@ -14,15 +15,17 @@ def lock(file: int, path: Path, wait: bool = False) -> bool:
         path: of the file.
 
     Raises:
-        UserError: its file system has no such locks, as Lustre without the mount option flock.
+        UserError: it cannot be locked; Lustre has no such locks without the mount option flock.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     except OSError as error:
+        absent = error.errno in (errno.ENOSYS, errno.EOPNOTSUPP)
+        advice = "mount its file system with flock" if absent else "look at its file system"
         raise UserError(
-            f"{path} is on a file system without flock ({error.strerror}), which keeps other processes out: mount it "
-            "with flock, or name a folder on another one."
+            f"{path} cannot be locked ({error.strerror}), which keeps other processes out: {advice}, or name a folder "
+            "elsewhere."
         ) from error
     return True

@@ -47,23 +47,24 @@ def _claimed(path: Path, host: str, otherwise: str) -> int:
     """Open and flock the file: a new one, or one that a dead owner on this host has left."""
     try:
         # Only one of two hosts succeeds here, whether or not they share flock.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        descriptor, new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), True
     except FileExistsError:
-        descriptor = os.open(path, os.O_RDWR)
-    else:
-        try:
-            lock(descriptor, path, wait=True)  # another run may hold it for a moment, until it finds the file empty
-        except UserError:
+        descriptor, new = os.open(path, os.O_RDWR), False
+    try:
+        free = lock(descriptor, path, wait=new)  # another run may hold a new one, until it finds the file empty
+    except UserError:
+        os.close(descriptor)
+        if new:
             path.unlink()
-            raise
+        raise
+    if new:
         return descriptor
     owner = os.pread(descriptor, 1000, 0).decode(errors="replace") or "its process is not known"
     found, advice = f"A run is under way in {path.parent} ({owner})", f"wait for it, or {otherwise}"
     refusal = f"{found}: {advice}."
-    if lock(descriptor, path):
-        if f" on {host} since " not in owner:
-            refusal = f"{found}, unless it was killed: {advice}; if that process is dead, delete {path}."
-        elif path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
-            return descriptor  # otherwise its owner has just removed the file, and others would not find our lock
+    if free and f" on {host} since " not in owner:
+        refusal = f"{found}, unless it was killed: {advice}; if that process is dead, delete {path}."
+    elif free and path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+        return descriptor  # otherwise its owner has just removed the file, and others would not find our lock
     os.close(descriptor)
     raise UserError(refusal)

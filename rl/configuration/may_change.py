@@ -13,7 +13,8 @@ MAY_CHANGE = (
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
     *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*filter_overlong_prompts_workers"),
-    # Of the frozen reference only: a checkpoint's shards cannot be loaded into another mesh.
+    # Of the frozen reference only: a checkpoint's shards cannot be loaded into another mesh. -1 and the number of ranks
+    # are one mesh and count as two.
     "*.ref.fsdp_config.fsdp_size",
     # Not the loader's of training data: torchdata refuses the state of another number of workers.
     *("*.agent.num_workers", "reward*.num_workers"),

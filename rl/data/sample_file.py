@@ -107,14 +107,13 @@ class SampleMetadata:
         """
         for name, mine in vars(self).items():
             theirs = getattr(other, name)
-            same = mine == theirs
+            if name in ("model", *besides) or mine == theirs or (name == "scorer" and "" in (mine, theirs)):
+                continue
             if name == "data_files":
-                same = sorted(mine.values()) == sorted(theirs.values())
+                if sorted(mine.values()) == sorted(theirs.values()):
+                    continue
                 mine, theirs = (", ".join(f"{path} ({sha256})" for path, sha256 in of.items()) for of in (mine, theirs))
-            if name == "scorer":
-                same = same or "" in (mine, theirs)
-            if not same and name not in ("model", *besides):
-                return f"{name} {short(mine)}, not {short(theirs)}"
+            return f"{name} {short(mine)}, not {short(theirs)}"
         return None
 
 

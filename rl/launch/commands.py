@@ -99,5 +99,5 @@ def _launch(name: str, arguments: list[str]) -> None:
     os.execvpe(command[0], command, os.environ | {"PYTHON": os.environ.get("PYTHON") or sys.executable})
 
 
-presample, store = (partial(_launch, name) for name in PREPARATIONS)
-presample_parser, store_parser = (partial(_parser, name) for name in PREPARATIONS)
+presample, store = partial(_launch, "presample"), partial(_launch, "store")
+presample_parser, store_parser = partial(_parser, "presample"), partial(_parser, "store")

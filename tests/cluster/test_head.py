@@ -94,8 +94,8 @@ def test_nodes_are_awaited_and_the_missing_are_named(made_up, head, capsys):
 
 
 DEVICES = (
-    "The head trains with DEVICE=cuda and node 1 with cuda_hf, which it takes without a GPU that it sees: look at its "
-    "driver or container, or set the same DEVICE on all nodes."
+    "Node 1 trains on the CPU and the head on GPUs: without DEVICE a node that sees no GPU takes its CPU, so look at "
+    "its driver or container; or set the same DEVICE on all nodes."
 )
 
 
@@ -107,7 +107,7 @@ DEVICES = (
         (3, (), "NODE_RANK=3 is not between 1 and 2, as the head expects."),
         (2, ("--nodes=4",), "The head has NNODES=3 and node 2 4: set the same on all nodes."),
         (2, ("--scorer-nodes=0",), "The head has SCORER_NODES=1 and node 2 0: set the same on all nodes."),
-        (1, ("--device=cuda_hf",), DEVICES),
+        (1, ("--device=cpu_vllm",), DEVICES),
         (2, ("--scorer=http://a:1",), "The head has DPH_SCORER=none and node 2 another: set the same on all nodes."),
     ],
 )
@@ -121,6 +121,14 @@ def test_a_wrong_node_is_rejected_alone(made_up, head, rank, options, said):
     made_up.join(2)
     head.wait_for_nodes(Deadline(60))
     assert sorted(head._nodes) == [0, 1, 2]
+
+
+def test_a_head_on_the_cpu_is_named_and_a_node_that_only_scores_may_be(made_up):
+    head = _Head(settings(0, "--device=cpu"), RayNode())
+    rejected, scores = made_up.join(1, "--device=cuda_hf"), made_up.join(2)
+    head._update()
+    [(_, said)] = head._agents[rejected].end.calls
+    assert said.startswith("The head trains on the CPU and node 1 on GPUs") and not head._agents[scores].end.calls
 
 
 def test_too_few_gpus_are_named(made_up, head):

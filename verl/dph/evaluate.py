@@ -123,7 +123,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
         if not drawn.of and not all(job.complete() for job in jobs[-len(ways) :]):
-            for sentence in context(config):
+            for sentence in context(config, f'evaluate.settings="{{{split}:{{max_response_length:...}}}}"'):
                 logger.warning("%s of %s: %s", split, name, sentence)
     by_output = {job.output: job for job in jobs}
     for job in jobs:

@@ -51,8 +51,8 @@ class TaskRunner(_TaskRunnerV1):
 
         tracking.set_environment(config)
         check_running_ray(config)
-        if config.trainer.save_freq > 0:
-            check_shared_folder(Path(config.trainer.default_local_dir))
+        if config.trainer.save_freq > 0 and not config.trainer.val_only:
+            check_shared_folder(Path(config.trainer.default_local_dir), config.trainer.nnodes)
         advantages.leave_out_padding()
         batch_balance.balance_numbers()
         if config.trainer.device == "cpu":

@@ -36,6 +36,7 @@ _MICRO_BATCHES = {
     "actor_rollout_ref.ref": (("actor_rollout_ref.ref", "log_prob", "log_prob_use_dynamic_bsz"),),
     "critic": (("critic", "ppo_infer", None),),
 }
+_LENGTHS_OF_SCRIPTS = "MAX_PROMPT_LENGTH and MAX_RESPONSE_LENGTH in the scripts"
 _MIXED = ("param_dtype", "reduce_dtype", "buffer_dtype")  # of an engine's mixed_precision
 
 
@@ -191,8 +192,12 @@ def _longest_row(data: DictConfig) -> tuple[int, str]:
     return longest, words
 
 
-def context(config: DictConfig) -> Iterator[str]:
-    """An engine ends a response where its context ends, and verl would take it for a complete one."""
+def context(config: DictConfig, set_by: str = _LENGTHS_OF_SCRIPTS) -> Iterator[str]:
+    """An engine ends a response where its context ends, and verl would take it for a complete one.
+
+    Args:
+        set_by: what sets the lengths.
+    """
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
     longest, words = _longest_row(config.data)
     positions = getattr(config_json(model).get_text_config(), "max_position_embeddings", None)
@@ -204,7 +209,7 @@ def context(config: DictConfig) -> Iterator[str]:
         if limit and limit < longest:
             yield (
                 f"{setting} is less than the longest row, {words}, so that responses would be cut off: lower a length "
-                "(MAX_PROMPT_LENGTH and MAX_RESPONSE_LENGTH in the scripts)."
+                f"({set_by})."
             )
 
 
@@ -338,7 +343,7 @@ def check_optimizers(config: DictConfig) -> None:
         optim = omega_conf_to_dataclass(role.settings.optim)
         try:
             build_optimizer([torch.nn.Parameter(torch.zeros(1))], optim)
-        except Exception as error:  # of any class that the settings name
+        except (ImportError, AttributeError, TypeError, ValueError, LookupError) as error:  # others may need a GPU
             raise UserError(
                 f"{role.name}.optim makes no optimizer ({error.__cause__ or error}): correct "
                 f"optimizer={optim.optimizer}, optimizer_impl={optim.optimizer_impl}, betas={optim.betas} or "

@@ -1,6 +1,5 @@
 """The rules between the settings of a training run: functions, listed in RULES, that yield a sentence per violation."""
 
-import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import chain
@@ -13,6 +12,7 @@ from verl.experimental.reward_loop.reward_manager.registry import REWARD_MANAGER
 from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
+from verl.utils.import_utils import import_external_libs
 from verl.utils.tracking import Tracking
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
@@ -20,7 +20,7 @@ from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_set
 from rl.common.errors import UserError
 from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
-from rl.configuration.names import GREEDY_TEMPERATURE
+from rl.configuration.names import GREEDY_TEMPERATURE, joins_ray
 from rl.configuration.nesting import flat
 from verl.dph.checks import model, objective
 from verl.dph.checks.scorer import OUR_REWARD
@@ -61,6 +61,7 @@ def check(config: DictConfig) -> None:
 
 def registered(config: DictConfig) -> Iterator[str]:
     """Settings whose values are names that verl knows, which rl/configuration cannot list without verl."""
+    import_external_libs(config.actor_rollout_ref.model.external_lib)  # may register more, as in verl's workers
     choices = {
         "algorithm.adv_estimator": [name for name in ADV_ESTIMATOR_REGISTRY if name not in OF_OLDER_TRAINER],
         "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
@@ -82,7 +83,9 @@ def registered(config: DictConfig) -> Iterator[str]:
 
 
 def installed(config: DictConfig) -> Iterator[str]:
-    """verl imports engines and loggers once the model is loaded."""
+    """verl imports engines and loggers once the model is loaded. A Ray that is joined may have others installed."""
+    if joins_ray():
+        return
     loggers = config.trainer.logger
     chosen = {"actor_rollout_ref.rollout.name": [config.actor_rollout_ref.rollout.name]}
     chosen["trainer.logger"] = [loggers] if isinstance(loggers, str) else loggers
@@ -298,7 +301,7 @@ def best_metric(config: DictConfig) -> Iterator[str]:
     """Validation logs it. Of verl's metrics only validation knows the names."""
     trainer, ours = config.trainer, (ACCURACY, *OF_PROBE)
     metric = trainer.best_metric
-    if metric is None:
+    if metric is None or config.actor_rollout_ref.actor.generate_sft:
         return
     setting = f"trainer.best_metric={metric}"
     if not _validates(trainer):
@@ -341,10 +344,12 @@ def greedy_validation(config: DictConfig) -> Iterator[str]:
 
 def ray_cpus(config: DictConfig) -> Iterator[str]:
     """The CPUs of the Ray that starts on this node; check_running_ray checks a Ray that is running."""
-    if os.environ.get("RAY_ADDRESS"):
+    if joins_ray():
         return
     found, ranks = config.ray_kwargs.ray_init.num_cpus, config.trainer.n_gpus_per_node
-    sentence = _too_few_cpus(config, ranks, "trainer.n_gpus_per_node", cpus_of_machine() if found is None else found)
+    found = cpus_of_machine() if found is None else found
+    separate = _separate_ranks(config) if config.trainer.nnodes == 1 else 0  # of several nodes, on any of them
+    sentence = _too_few_cpus(config, ranks, "trainer.n_gpus_per_node", separate, found)
     if sentence is not None:
         on_cpu = config.trainer.device == "cpu"  # where Ray may count more CPUs than there are cores
         yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or " + (
@@ -358,10 +363,10 @@ def check_running_ray(config: DictConfig) -> None:
     Raises:
         UserError: saying how many there are.
     """
-    sentence = _too_few_cpus(config, ranks_of(config), RANKS, ray.cluster_resources().get("CPU", 0))
+    separate = _separate_ranks(config)
+    sentence = _too_few_cpus(config, ranks_of(config), RANKS, separate, ray.cluster_resources().get("CPU", 0))
     if sentence is not None:
         raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
-    separate = _separate_ranks(config)
     check_gpus(ranks_of(config) + separate, f"{RANKS} and {OWN_RANKS}" if separate else RANKS)
 
 
@@ -371,8 +376,7 @@ def _separate_ranks(config: DictConfig) -> int:
     return rollout.nnodes * rollout.n_gpus_per_node if config.trainer.v1.trainer_mode == "separate_async" else 0
 
 
-def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> str | None:
-    separate = _separate_ranks(config)
+def _too_few_cpus(config: DictConfig, ranks: int, named: str, separate: int, found: float) -> str | None:
     queue = config.transfer_queue.backend
     units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
     needed = cpus_reserved(ranks, units, separate)

@@ -20,8 +20,8 @@ _HEAD = "DPH_HEAD"
 _RESOURCES_OF_A_NODE = ("num_cpus", "num_gpus")
 # How much to ask of the resource that Ray names after a node; the node has 1 of it.
 _A_LITTLE = 0.001
-# A network's file system may show a new file late.
-SEEN_WITHIN_S = 10.0
+# A network's file system may show a new file late, and a node's first worker takes seconds to start.
+SEEN_WITHIN_S, ANSWERS_WITHIN_S = 10.0, 120.0
 # How the variables of the services begin that training logs to.
 _OF_SERVICES = ("SWANLAB_", "WANDB_")
 # Variables of the driver for processes on other nodes, which inherit the environment of their node's Ray.
@@ -56,14 +56,16 @@ def on_head() -> dict[str, float]:
     return {f"node:{head}": _A_LITTLE} if head else {}
 
 
-def check_shared_folder(folder: Path) -> None:
-    """Reject a folder that not all nodes with devices share: each rank writes its part of a checkpoint there.
+def check_shared_folder(folder: Path, training_nodes: int) -> None:
+    """Reject a folder that not all nodes that train share: each rank writes its part of a checkpoint there.
+
+    A Ray of more nodes is not checked, because it may train on any of them.
 
     Raises:
-        UserError: naming the nodes that do not see it.
+        UserError: naming the nodes that do not see it, or do not answer.
     """
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get(get_resource_name())]
-    if len(nodes) < 2:
+    if not 2 <= len(nodes) <= training_nodes:
         return
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".shared-") as file:
@@ -77,21 +79,29 @@ def check_shared_folder(folder: Path) -> None:
 
 
 def without(file: str, nodes: Sequence[dict]) -> list[str]:
-    """The addresses of those nodes of ray.nodes() that do not see a file."""
-    look, found = ray.remote(num_cpus=0)(_sees), []
-    for node in nodes:
-        placed = look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
-        found.append(placed.remote(file, SEEN_WITHIN_S))
-    return [node["NodeManagerAddress"] for node, seen in zip(nodes, ray.get(found), strict=True) if not seen]
+    """The addresses of those nodes of ray.nodes() that do not see a file.
 
-
-def _sees(file: str, within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while not Path(file).exists():
-        if time.monotonic() > deadline:
-            return False
+    Raises:
+        UserError: a node does not answer.
+    """
+    look = ray.remote(num_cpus=0)(os.path.exists)
+    deadline = time.monotonic() + SEEN_WITHIN_S
+    while True:
+        absent = []
+        for node in nodes:
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            try:
+                seen = ray.get(look.options(scheduling_strategy=there).remote(file), timeout=ANSWERS_WITHIN_S)
+            except (ray.exceptions.RayError, TimeoutError) as error:
+                address = node["NodeManagerAddress"]
+                why = type(error).__name__
+                raise UserError(f"The node {address} starts no process ({why}): look at it.") from error
+            if not seen:
+                absent.append(node)
+        if not absent or time.monotonic() > deadline:
+            return [node["NodeManagerAddress"] for node in absent]
+        nodes = absent
         time.sleep(0.5)
-    return True
 
 
 def services_variables() -> dict[str, str]:
