@@ -38,7 +38,7 @@ def train(arguments: list[str]) -> None:
     """Train with a method, or list the methods."""
     if arguments in ([], ["--list"]):
         for kind, group in KINDS.items():
-            listed = "".join(f"  {name:<14} {method.summary}\n" for name, method in methods(kind).items())
+            listed = "".join(f"  {name:<15} {method.summary}\n" for name, method in methods(kind).items())
             sys.stdout.write(f"{group}\n{listed}\n")
         sys.stdout.write(f"example:\n  dph train {TRAIN_EXAMPLE}\n")
         return

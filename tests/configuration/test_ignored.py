@@ -19,7 +19,7 @@ def test_variables_of_other_methods():
     }
     of_cap, of_alpha = run_of("js_kl_cap", ["my_run"]), run_of("alpha", ["my_run"])
     assert list(ignored(of_cap, given)) == ["ALPHA is set, but js_kl_cap does not read it: alpha would."]
-    expected = ["SUCCESS_CAP is set, but alpha does not read it: grpo_cap, js_kl_cap would."]
+    expected = ["SUCCESS_CAP is set, but alpha does not read it: forward_kl_cap, grpo_cap, js_kl_cap would."]
     assert list(ignored(of_alpha, given)) == expected
     [of_eta] = ignored(run_of("grpo", ["my_run"]), {"SFT_LOSS_COEFF": "0.2"})
     assert "js_kl, js_kl_cap" in of_eta

@@ -12,6 +12,7 @@ from rl.configuration.nesting import flat
 from rl.data.benchmarks import MATH_TESTS
 from rl.data.questions import scorer_question
 from tests.programs import REPOSITORY
+from verl.dph.checks import rules
 from verl.dph.checks.run import MAIN, Subject, rules_of_training
 from verl.dph.config import attention
 from verl.dph.training import config as training_config
@@ -68,9 +69,14 @@ BASELINES = {
         "actor_rollout_ref.actor.sft_loss_control.final_ratio": 0.05,
     },
 }
+SOLVED = {
+    "actor_rollout_ref.actor.sft_loss_coeff": 0.2,
+    "actor_rollout_ref.actor.sft_loss_normalization": "per_set",
+}
 # What an extension sets, and the method that it extends.
 EXTENSIONS = {
     "grpo_cap": ("grpo", {"algorithm.success_cap": 0.6}),
+    "forward_kl_cap": ("forward_kl", {"algorithm.success_cap": 0.6} | SOLVED),
     "js_kl_cap": ("js_kl", {"algorithm.success_cap": 0.75}),
 }
 # Settings without a value that nothing reads: no run has a reward model.
@@ -143,6 +149,7 @@ def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
     monkeypatch.setattr(attention, "why_not", lambda implementation, config: None)  # flash-attn is installed
+    monkeypatch.setattr(rules, "find_spec", lambda package: package)  # and vLLM
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     config.ray_kwargs.ray_init.num_cpus = 128  # what Ray finds on such a machine

@@ -145,7 +145,10 @@ def test_a_variable_that_is_nearly_a_setting_and_one_of_another_method(launcher,
     finished = launcher.run("llama/grpo", "run", **settings)
     warnings = [line for line in finished.stderr.splitlines() if line.startswith("Warning: ")]
     assert warnings[0] == "Warning: MAX_PROMT_LENGTH is not a setting; did you mean MAX_PROMPT_LENGTH?"
-    assert warnings[1] == "Warning: SUCCESS_CAP is set, but grpo does not read it: grpo_cap, js_kl_cap would."
+    assert (
+        warnings[1]
+        == "Warning: SUCCESS_CAP is set, but grpo does not read it: forward_kl_cap, grpo_cap, js_kl_cap would."
+    )
     assert [line[:30] for line in warnings[2:]] == ["Warning: it would not fit (est"] * (device == "cpu")
     assert finished.returncode == 0 and launcher.started()
 
