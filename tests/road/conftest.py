@@ -145,15 +145,15 @@ def traveller(tmp_path_factory, word_llama):
 
 @pytest.fixture(scope="session")
 def prepared(traveller):
-    missing = traveller.command("prepare_bird.py").replace("mine/databases", "mine/elsewhere")
+    missing = traveller.command("dph prepare").replace("mine/databases", "mine/elsewhere")
     traveller.output["no databases"] = traveller.wrong_turn(missing)
-    traveller.output["prepare"] = traveller.walk(traveller.command("prepare_bird.py"))
+    traveller.output["prepare"] = traveller.walk(traveller.command("dph prepare"))
     return traveller
 
 
 @pytest.fixture(scope="session")
 def audited(prepared):
-    audit = prepared.command("rl.scorer.audit")
+    audit = prepared.command("dph audit")
     prepared.output["audit of other databases"] = prepared.wrong_turn(audit.split(" --database-path")[0])
     prepared.output["audit"] = prepared.walk(audit)
     return prepared
@@ -166,10 +166,10 @@ def sampled(audited):
     right = [response(query(i)) for i in range(MASTERED + EXPLORED)]
     said = [(text, text if i < MASTERED else wrong) for i, text in enumerate(right)]
     audited.teach("mine/train.parquet", said, lr=5e-3, steps=400)
-    sample = audited.command("offline_sampling.sh")
+    sample = audited.command("dph presample")
     audited.output["no model"] = audited.wrong_turn(sample, MODEL_PATH="/no/model")
-    serve = audited.command("scorer_server_without_ray.py").removesuffix("&").split()
-    with serving([sys.executable, *serve[1:]], audited.folder, cwd=audited.folder) as (_, address):
+    serve = audited.command("dph scorer").removesuffix("&").split()
+    with serving([sys.executable, "-m", "rl.cli", *serve[1:]], audited.folder, cwd=audited.folder) as (_, address):
         audited.settings["DPH_SCORER"] = address
         audited.output["presample"] = audited.walk(sample)
         yield audited
@@ -177,7 +177,7 @@ def sampled(audited):
 
 @pytest.fixture(scope="session")
 def split(sampled):
-    command = sampled.command("exact_correct_id.py")
+    command = sampled.command("dph split")
     sampled.output["no D_exp"] = sampled.wrong_turn(f"{command} --threshold 1 --drop-zero")
     sampled.output["split"] = sampled.walk(command)
     return sampled
@@ -185,16 +185,16 @@ def split(sampled):
 
 @pytest.fixture(scope="session")
 def stored(split):
-    train = split.command("js_kl.sh")
+    train = split.command("dph train")
     split.output["no store"] = split.wrong_turn(train)
-    split.output["store"] = split.walk(split.command("get_correct_data_tensor.sh"))
+    split.output["store"] = split.walk(split.command("dph store"))
     return split
 
 
 @pytest.fixture(scope="session")
 def trained(stored):
     """Two wrong values, then two steps."""
-    train = stored.command("js_kl.sh")
+    train = stored.command("dph train")
     wrong = "actor_rollout_ref.actor.sft_loss_mode=jss trainer.total_training_steps=two"
     stored.output["wrong values"] = stored.wrong_turn(f"{train} {wrong}")
     stored.output["train"] = stored.walk(train)
@@ -203,7 +203,7 @@ def trained(stored):
 
 @pytest.fixture(scope="session")
 def evaluated(trained):
-    evaluate = trained.command("verl.dph.evaluate")
+    evaluate = trained.command("dph evaluate")
     trained.output["no run"] = trained.wrong_turn(evaluate.replace("/first", "/second"))
     trained.output["evaluate"] = trained.walk(f"{evaluate} evaluate.n=8")
     return trained
