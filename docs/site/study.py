@@ -1,4 +1,4 @@
-"""What docs/explanation/demo.md says of the study's seeds, from seeds.json, drawn.json and others in docs/study.
+"""What docs/explanation/study.md says of the study's seeds, from seeds.json, drawn.json and others in docs/study.
 
     python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json] [--drawn-rehearsed DIR/study.json]
                               [--long DIR/study.json] [--bases JOINED/study.json]
@@ -21,13 +21,13 @@ from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.pareto_figure import pareto_files
 
 DOCS = Path(__file__).resolve().parents[1]
-STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "demo.md"
+STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "study.md"
 TITLES = {
-    "seeds": "### The seeds that have run",
-    "drawn": "### Other groups for those at the cap",
-    "drawn_rehearsed": "### The same with rehearsal",
-    "long": "### After 400 steps",
-    "bases": "### Other base models",
+    "seeds": "## The seeds that have run",
+    "drawn": "## Other groups for those at the cap",
+    "drawn_rehearsed": "## The same with rehearsal",
+    "long": "## After 400 steps",
+    "bases": "## Other base models",
 }
 FIRST, LAST = "| | Pass@1 |", "What follows is descriptive.\n"
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")

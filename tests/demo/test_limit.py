@@ -10,7 +10,7 @@ from rl.demo.study import IN_DOMAIN_QUESTIONS
 from rl.demo.task import TaskSettings, make_task
 from tests.programs import REPOSITORY
 
-PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
+PAGE = (REPOSITORY / "docs" / "explanation" / "study.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ LONG = json.loads((FOLDER / "long.json").read_text())
 BASES = json.loads((FOLDER / "bases.json").read_text())
 README = (REPOSITORY / "README.md").read_text()
 study_page = site_module("study")
-PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
+PAGE = (REPOSITORY / "docs" / "explanation" / "study.md").read_text()
 
 
 @pytest.mark.parametrize("method", STUDY["methods"])
@@ -43,7 +43,7 @@ def test_the_tables_have_the_means_of_the_runs(method):
 
 
 def test_what_is_said_of_the_other_methods_is_recorded():
-    """The table of docs/explanation/demo.md is a part of methods.md, and the means in its text are recorded."""
+    """The table of docs/explanation/study.md is a part of methods.md, and the means in its text are recorded."""
     page = PAGE
     content, columns = json.loads((FOLDER / "methods.json").read_text()), ("Pass@1", "Pass@8", "Pass@32")
     recorded = rows((FOLDER / "methods.md").read_text())
