@@ -7,6 +7,8 @@ the first one with it. If there is no such pair, the first two trained methods d
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rl.common.listed import listed
 from rl.evaluation.analysis.claims import (
     INCONCLUSIVE,
@@ -24,9 +26,11 @@ from rl.evaluation.measures import in_display_unit, interval_of
 from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE, ReportSpec, split_name
 from rl.evaluation.table import NO_VALUE
-from rl.metrics.styles import BY_OPENING
+from rl.metrics.bootstrap import mean_interval
+from rl.metrics.styles import BY_OPENING, OTHERS, style_counts
 
 MOST_BARS = 5
+LEAST_SHARE = 0.02  # of the base's samples: the sentences on its accuracy leave out rarer styles
 STYLES, PAIR, TO_BASE = "styles", "pair", "base"  # kinds of findings
 SIDES = (SUPPORTED, LOWER)
 SIGNS = {SUPPORTED: "▲", LOWER: "▼", INCONCLUSIVE: "≈", NOT_MEASURED: ""}
@@ -280,24 +284,35 @@ def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def style_sentence(comparison: Comparison, looks: dict[str, Look]) -> str:
-    """The style in which the base is right most often, and the styles of the leading methods; "" without styles."""
-    spec = comparison.spec
-    split = spec.splits[0]
-    found = comparison.summaries[BASE][split]["style_accuracy"]
-    accuracy = {style: interval for style, interval in (found or {}).items() if interval}
-    if len(accuracy) < 2:
+def style_sentences(comparison: Comparison, looks: dict[str, Look]) -> list[str]:
+    """A text for each split with styles: how often the base is right in them, and each leading method's main one."""
+    return [text for split in comparison.spec.splits if (text := _of_styles(comparison, looks, split))]
+
+
+def _of_styles(comparison: Comparison, looks: dict[str, Look], split: str) -> str:
+    """The text of a split; empty if the base has fewer than two styles with LEAST_SHARE of its samples."""
+    base, samples = comparison.summaries[BASE][split], comparison.samples[BASE][split]
+    used = base["style_share"] or {}
+    named = [style for style, share in used.items() if style != OTHERS and share >= LEAST_SHARE]
+    if len(named) < 2:
         return ""
-    ordered = sorted(accuracy, key=lambda style: -accuracy[style][0])
-    best, worst = ordered[0], ordered[-1]
-    no_tie = accuracy[best][0] > accuracy[ordered[1]][0]
-    text = (
-        f"The base is right in {100 * accuracy[best][0]:.0f} % of its {best} samples and in "
-        f"{100 * accuracy[worst][0]:.0f} % of its {worst} samples."
+    ordered = sorted(named, key=lambda style: base["style_accuracy"][style][0])
+    worst, best = (f"{100 * base['style_accuracy'][style][0]:.0f} % ({style})" for style in (ordered[0], ordered[-1]))
+    text = f"{split_name(split)}, the base is right in {worst} to {best} of its samples in a style. "
+    # [P, styles] float: the accuracy of each question's samples in a style; NaN without one.
+    all_styles, right = (
+        style_counts(samples.style, of, len(samples.style_names)) for of in (samples.style >= 0, samples.correct)
     )
-    for name in leading_methods(spec):
+    accuracy = np.where(all_styles > 0, right / np.maximum(all_styles, 1), np.nan)
+    of_best, *of_others = (accuracy[:, samples.style_names.index(style)] for style in reversed(ordered))
+    ahead = [mean_interval(of_best - of_other) for of_other in of_others]
+    if all(interval and interval[1] > 0 for interval in ahead):
+        text += f"{ordered[-1]} is the style that it is right in most often."
+    else:
+        text += "Which style it is right in most often may be chance."
+    for name in leading_methods(comparison.spec):
         shares = comparison.summaries[name][split]["style_share"]
-        largest = max(shares, key=shares.__getitem__)
-        text += f" {looks[name].label} answers in {largest} {100 * shares[largest]:.0f} % of the time"
-        text += ", the style that the base is right in most often." if no_tie and largest == best else "."
+        most = max(shares, key=shares.__getitem__)
+        text += f" {looks[name].label} uses {most} most, in {100 * shares[most]:.0f} % of its samples"
+        text += f" (the base: {100 * used[most]:.0f} %)."
     return text

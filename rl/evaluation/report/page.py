@@ -19,7 +19,7 @@ from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid, Panel, shown_methods
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import Figures
-from rl.evaluation.report.headline import Headline, leading_methods, style_sentence
+from rl.evaluation.report.headline import Headline, leading_methods, style_sentences
 from rl.evaluation.report.pareto_figure import NARROW, WIDE, pareto_figure
 from rl.evaluation.report.preview import HEIGHT, WIDTH
 from rl.evaluation.report.question_browser import browser_data
@@ -72,7 +72,7 @@ def render_page(
         grids=_with_panels(comparison, grids, looks),
         browser=browser_data(comparison, grids, shown),
         styles=figures.of_styles(),
-        about_styles=style_sentence(comparison, looks),
+        about_styles=style_sentences(comparison, looks),
         values=_values(comparison, report["_labels"], looks),
         claims=[
             (
