@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rl.evaluation.analysis.paired_test import paired_tests
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_offs_over_seeds
 
 
@@ -52,6 +53,18 @@ def test_without_one_ahead_the_nearest_on_each_side_is_named():
     assert nothing == "In domain, no method has both more right answers and more solved questions than the base."
 
 
+def test_the_nearest_is_one_of_those_whose_gain_is_beyond_chance():
+    found = trade_off(right=[(60, 75)], chance=[(50, 79)])
+    nothing = "In domain, no method has both more right answers and more solved questions than the base."
+    assert "Of those with more right answers CHANCE comes nearest, 1.0 points of Pass@8 below" in found.sentence
+    found.points["chance"] = replace(found.points["chance"], gains=(False, False))
+    found.points["right"] = replace(found.points["right"], gains=(True, False))
+    said = "Of those with more right answers beyond chance RIGHT comes nearest, 5.0 points of Pass@8 below the base."
+    assert found.sentence == f"{nothing} {said}"
+    found.points["right"] = replace(found.points["right"], gains=(False, False))
+    assert found.sentence == nothing
+
+
 def test_means_that_differ_by_rounding_are_equal():
     up = 80.0 + 1e-12
     found = trade_off(same=[(40.0 + 1e-12, up)], twin=[(40.0, 80.0)], right=[(60, up)], solving=[(40.0 - 1e-12, 95)])
@@ -88,9 +101,12 @@ def test_values_over_seeds_become_points_of_every_split():
 
 
 def test_a_report_has_the_intervals_of_its_tables(run):
-    near, far = trade_offs(run.comparison)
+    near, far = trade_offs(run.comparison, paired_tests(run.comparison))
     assert list(near.points) == ["grpo", "dph_f", "dph_js"] and far.split == "out_of_domain"
     for name, point in near.points.items():
         found = run.report[name]["in_domain"]["pass@k"]
         assert point.intervals == tuple([100 * v for v in found[k]] for k in ("1", "8"))
         assert point.values == [(100 * found["1"][0], 100 * found["8"][0])]
+        verdicts = {c["predicate"]: c["verdict"] for c in run.report["_claims"] if c["method"] == name}
+        in_claims = (verdicts[f"higher {metric} than the base"] for metric in ("Pass@1", "Pass@8"))
+        assert far.points[name].gains == tuple(verdict == "supported" for verdict in in_claims)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rl.common.listed import listed
+from rl.evaluation.analysis.claims import SUPPORTED, compared
 from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.measures import interval_of
 from rl.evaluation.spec import BASE, GOLD, WITH_DIVERGENCE, Role, split_name
 from rl.metrics.bootstrap import Interval
@@ -24,6 +26,7 @@ class Point:
     Attributes:
         values: one (x, y) per training seed.
         intervals: of x and of y over questions, for a single seed.
+        gains: for a single seed, whether x and y are above the base's beyond chance.
     """
 
     label: str
@@ -31,6 +34,7 @@ class Point:
     rehearses: bool
     values: list[tuple[float, float]]
     intervals: tuple[Interval, Interval] | None = None
+    gains: tuple[bool, bool] | None = None
 
     @property
     def mean(self) -> tuple[float, float]:
@@ -84,17 +88,20 @@ class TradeOff:
                 f"than the base: {listed(names)}.{not_counted}"
             )
         text = f"{where}, no method has both more right answers and more solved questions than the base."
-        right = [point for point in self.own.values() if _above(point.mean[0], x)]
-        solving = [point for point in self.own.values() if _above(point.mean[1], y)]
+        right, solving = ([point for point in self.own.values() if self._gains(point, i)] for i in (0, 1))
         if right:
             nearest = max(right, key=lambda point: point.mean[1])
             gap = _below(y - nearest.mean[1], f"Pass@{self.k}")
-            text += f" Of those with more right answers {nearest.label} comes nearest, {gap}."
+            text += f" Of those with more right answers{_surely(nearest)} {nearest.label} comes nearest, {gap}."
         if solving:
             nearest = max(solving, key=lambda point: point.mean[0])
             gap = _below(x - nearest.mean[0], "Pass@1")
-            text += f" Of those with more solved questions {nearest.label} comes nearest, {gap}."
+            text += f" Of those with more solved questions{_surely(nearest)} {nearest.label} comes nearest, {gap}."
         return text + not_counted
+
+    def _gains(self, point: Point, axis: int) -> bool:
+        """Whether a method is above the base in x or y, for a single seed beyond chance."""
+        return point.gains[axis] if point.gains else _above(point.mean[axis], self.base[axis])
 
     def _described(self, point: Point) -> tuple[int, str]:
         """The number of seeds in which a method exceeds their base in both, and the method's name with this number."""
@@ -125,11 +132,20 @@ def trade_offs_over_seeds(content: Mapping) -> list[TradeOff]:
     return _worth_drawing(found)
 
 
-def trade_offs(comparison: Comparison) -> list[TradeOff]:
-    """The trade-off on every split of a report, with intervals over questions."""
+def trade_offs(comparison: Comparison, tests: Iterable[PairedTest]) -> list[TradeOff]:
+    """The trade-off on every split of a report, with intervals over questions.
+
+    Args:
+        tests: as paired_tests returns them.
+    """
     spec, found = comparison.spec, []
+    above = {
+        (test.split, test.first, test.metric)
+        for test in tests
+        if test.second == BASE and compared(test.difference, test.p_holm) == SUPPORTED
+    }
     for split in spec.splits:
-        values = {}
+        values, right = {}, f"mean@{comparison.samples[BASE][split].n}"
         for name in (BASE, *spec.trained):
             x, y = (interval_of(comparison.summaries[name][split], f"pass@{k}") for k in (1, spec.solved_in))
             if x and y:
@@ -142,6 +158,7 @@ def trade_offs(comparison: Comparison) -> list[TradeOff]:
                 *(spec.short_names[name], spec.methods[name].role, name in spec.with_divergence),
                 [(of[0][0], of[1][0])],
                 of,
+                ((split, name, right) in above, (split, name, f"pass@{spec.solved_in}") in above),
             )
             for name, of in values.items()
         }
@@ -156,6 +173,10 @@ def _above(value: float, other: float) -> bool:
 
 def _below(points: float, metric: str) -> str:
     return f"{points:.1f} points of {metric} below the base" if points >= 0.05 else f"with the base's {metric}"
+
+
+def _surely(point: Point) -> str:
+    return " beyond chance" if point.gains else ""
 
 
 def _beats(other: tuple[float, float], mean: tuple[float, float]) -> bool:

@@ -55,7 +55,7 @@ def render_page(
     looks, figures = method_looks(spec.short_names), Figures(comparison)
     shown = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
     grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
-    found = trade_offs(comparison)
+    found = trade_offs(comparison, tests)
     training, more_training = training_figures(spec, logs)
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,

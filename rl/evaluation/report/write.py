@@ -74,7 +74,7 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
         "answers.svg": answer_figure(comparison),
         REPORT: json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
     }
-    write_with_pictures(out, files | pareto_files(trade_offs(comparison), leading_methods(spec), looks))
+    write_with_pictures(out, files | pareto_files(trade_offs(comparison, tests), leading_methods(spec), looks))
     atomic_write.write_bytes(out / FILE, preview_image(comparison, Headline(comparison, tests, looks).title()))
     return report
 
