@@ -67,8 +67,8 @@ UP, DOWN, INCLUDES_0 = (0.2, 0.01), (-0.2, 0.01), (0.1, 0.01)
                 "grpo_base_pass16": DOWN,
                 "dph_js_base_pass16": DOWN,
             },
-            "GRPO answers in 1.5 forms of SQL, DPH-JS in 3.6. Both are right more often than the base, but solve fewer "
-            "questions in 16 tries.",
+            "GRPO gives right answers in 1.5 styles a question, DPH-JS in 3.6. Both are right more often than the "
+            "base, but solve fewer questions in 16 tries.",
         ),
         (
             {"grpo_base_mean16": UP, "dph_js_base_mean16": UP, "grpo_base_pass16": DOWN},
@@ -78,10 +78,10 @@ UP, DOWN, INCLUDES_0 = (0.2, 0.01), (-0.2, 0.01), (0.1, 0.01)
             {"grpo_base_mean16": DOWN, "dph_js_base_mean16": UP, "dph_js_base_pass16": UP},
             "GRPO is right less often than the base; DPH-JS is right more often and solves more questions in 16 tries.",
         ),
-        ({"grpo_base_style_entropy": DOWN}, "The base answers in 4.0 forms of SQL, GRPO in 1.5."),
+        ({"grpo_base_style_entropy": DOWN}, "The base gives right answers in 4.0 styles a question, GRPO in 1.5."),
         (
             {"grpo_base_style_entropy": DOWN, "dph_js_base_style_entropy": DOWN},
-            "The base answers in 4.0 forms of SQL, GRPO in 1.5 and DPH-JS in 3.6.",
+            "The base gives right answers in 4.0 styles a question, GRPO in 1.5 and DPH-JS in 3.6.",
         ),
         # The tested entropy says the opposite of the numbers that would be shown.
         ({"dph_js_grpo_style_entropy": DOWN}, f"{NOTHING[:-1]}, except in style entropy."),
@@ -113,7 +113,7 @@ def test_the_title_says_what_is_significant_and_nothing_else(measured, changed, 
 
 PAIR = {"dph_js_grpo_pass16": UP, "dph_js_grpo_mean16": UP, "dph_js_grpo_greedy": UP, "dph_js_grpo_pass8": UP}
 RIGHT = {"grpo_base_mean16": UP, "out_grpo_base_mean16": UP}
-CHANCE = "greedy accuracy, Pass@1, Pass@8, Pass@16 and keep rate"
+CHANCE = "greedy accuracy, Pass@1, Pass@8, Pass@16, keep rate and number of styles"
 SAME = [
     "Out of domain: the same as in domain.",
     f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain and out of domain).",
@@ -129,7 +129,8 @@ SAME = [
             RIGHT | PAIR,
             [
                 "Out of domain: Against the base: the same as in domain.",
-                f"GRPO and DPH-JS may differ by chance in keep rate (in domain); in {CHANCE} (out of domain).",
+                "GRPO and DPH-JS may differ by chance in keep rate and number of styles (in domain); in "
+                f"{CHANCE} (out of domain).",
             ],
         ),
         (
@@ -137,8 +138,8 @@ SAME = [
             [
                 "Out of domain: DPH-JS is below GRPO in keep rate. GRPO is right more often than the base, but solves "
                 "fewer questions in 16 tries.",
-                f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain); in greedy accuracy, Pass@1, Pass@8 and "
-                "Pass@16 (out of domain).",
+                f"GRPO and DPH-JS may differ by chance in {CHANCE} (in domain); in greedy accuracy, Pass@1, Pass@8, "
+                "Pass@16 and number of styles (out of domain).",
             ],
         ),
     ],
@@ -164,6 +165,12 @@ def with_styles(measured, split: str, right: dict[str, float], of: tuple[int, ..
         samples[name] = samples[name] | {split: changed}
         summaries[name] = summaries[name] | {split: summarise(changed, prompt_metrics(changed, None, changed))}
     return replace(measured, samples=samples, summaries=summaries)
+
+
+def test_styles_that_two_methods_have_may_differ_by_chance_unless_their_test_says_otherwise(measured):
+    chance = headline(measured, dph_js_grpo_style_entropy=UP, grpo_base_style_entropy=DOWN).summary()[-1]
+    assert chance.split("; ")[0].endswith("Pass@16 and keep rate (in domain)")
+    assert chance.endswith("keep rate and number of styles (out of domain).")
 
 
 @pytest.mark.parametrize(("number", "split"), enumerate(["in_domain", "out_of_domain"]))
@@ -215,12 +222,13 @@ def test_grpo_leads_wherever_it_stands(made_up_report, tmp_path, order, leading)
 
 def test_the_tiles_have_the_number_of_tries_of_the_title(measured):
     tiles = headline(measured).tiles()
-    assert [tile.title for tile in tiles] == ["Pass@1", "Pass@16", "Forms of SQL"]
+    assert [tile.title for tile in tiles] == ["Pass@1", "Pass@16", "Styles"]
     assert tiles[1].about.startswith("right at least once in 16 tries")
+    assert tiles[2].about == "forms of SQL among a question’s right answers, of 5"
 
 
 def test_styles_that_are_not_sql_are_ways_of_writing(measured):
     of_math = replace(measured, spec=measured.spec.model_copy(update={"styles_by": BY_OPENING}))
     top = headline(of_math, dph_js_grpo_style_entropy=UP)
-    assert top.title() == "GRPO answers in 1.5 ways of writing, DPH-JS in 3.6."
-    assert top.tiles()[-1].title == "Ways of writing"
+    assert top.title() == "GRPO gives right answers in 1.5 styles a question, DPH-JS in 3.6."
+    assert top.tiles()[-1].about == "ways of writing among a question’s right answers, of 5"

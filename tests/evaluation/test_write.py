@@ -107,7 +107,7 @@ def test_page(run):
     text = unescape(re.sub(r"<[^>]*>", " ", page))
     for expected in (
         "A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003", "3 simple questions",
-        "GRPO answers in 1.0 forms of SQL, DPH-F in 3.",
+        "GRPO gives right answers in 1.0 styles a question, DPH-F in 3.",
         "GRPO is right more often than the base",
     ):  # fmt: skip
         assert expected in text

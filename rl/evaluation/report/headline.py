@@ -76,7 +76,6 @@ class Headline:
         base = comparison.samples[BASE][self.split]
         self.n, self.prompts = base.n, base.prompts
         self.leading = leading_methods(self.spec)
-        self.styles_name = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
 
     def _verdict(self, name: str, other: str, metric: str, split: str | None = None) -> str:
         test = self.tested.get((split or self.split, name, other, metric))
@@ -107,8 +106,7 @@ class Headline:
         if len(self.leading) == 2:
             chance: dict[str, list[str]] = {}
             for split in self.spec.splits:
-                metrics = [metric_name(m) for m, v in self._verdicts(split).items() if v == INCONCLUSIVE]
-                if metrics:
+                if metrics := self._inconclusive(split):
                     chance.setdefault(listed(metrics), []).append(split_name(split).lower())
             parts = [f"{metrics} ({listed(splits)})" for metrics, splits in chance.items()]
             lines += [f"{self._both()} may differ by chance in {'; in '.join(parts)}."] if parts else []
@@ -138,8 +136,9 @@ class Headline:
         if len(named) < 2:
             return ""
         first, *others = named
-        forms = [f"{self._label(name)} in {numbers[name]}" for name in others]
-        return f"{_capitalised(self._label(first))} answers in {numbers[first]} {self.styles_name}, {listed(forms)}."
+        styles = [f"{self._label(name)} in {numbers[name]}" for name in others]
+        subject = _capitalised(self._label(first))
+        return f"{subject} gives right answers in {numbers[first]} styles a question, {listed(styles)}."
 
     def _numbers_agree(self, name: str, other: str, split: str) -> bool:
         """Whether the numbers of styles, as shown, differ in the direction of their entropy, which is tested."""
@@ -214,6 +213,13 @@ class Headline:
         first, second = self.leading
         return {m: self._verdict(second, first, m, split) for m in claimed_metrics(self.comparison, split)}
 
+    def _inconclusive(self, split: str) -> list[str]:
+        """What may differ by chance between the two methods."""
+        first, second = self.leading
+        found = [metric_name(m) for m, verdict in self._verdicts(split).items() if verdict == INCONCLUSIVE]
+        of_styles = self._verdict(second, first, "style_entropy", split)
+        return [*found, "number of styles"] if of_styles == INCONCLUSIVE else found
+
     def _tries(self, split: str) -> int:
         return self.comparison.samples[BASE][split].n
 
@@ -222,7 +228,7 @@ class Headline:
         return f"mean@{self._tries(split)}", f"pass@{self._tries(split)}"
 
     def _subject(self, kind: str) -> str:
-        return {STYLES: _capitalised(self.styles_name), PAIR: self._both(), TO_BASE: "Against the base"}[kind]
+        return {STYLES: "Styles", PAIR: self._both(), TO_BASE: "Against the base"}[kind]
 
     def _both(self) -> str:
         return listed([self.looks[name].label for name in self.leading])
@@ -251,12 +257,9 @@ class Headline:
         ]
         if names := self.comparison.samples[BASE][self.split].style_names:
             most = len(names) - 1
-            return [
-                *tiles,
-                self._tile(
-                    _capitalised(self.styles_name), "styles", f"styles of a question’s right answers, of {most}", most
-                ),
-            ]
+            they_are = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
+            about = f"{they_are} among a question’s right answers, of {most}"
+            return [*tiles, self._tile("Styles", "styles", about, most)]
         return [*tiles, self._tile("Keep rate", "keep_rate", "per cent of what the base solved")]
 
     def _tile(self, title: str, metric: str, about: str, most: float = 1.0) -> Tile:
