@@ -227,6 +227,25 @@ def test_the_tiles_have_the_number_of_tries_of_the_title(measured):
     assert tiles[2].about == "forms of SQL among a question’s right answers, of 5"
 
 
+@pytest.mark.parametrize(
+    ("changed", "more"),
+    [
+        ({"grpo_base_pass8": DOWN}, ["Pass@8"]),
+        ({"dph_js_grpo_greedy": DOWN, "dph_js_grpo_keep_rate": UP}, ["Greedy accuracy", "Keep rate"]),
+        ({"grpo_base_mean16": UP, "grpo_base_pass8": DOWN}, []),  # the title leaves Pass@8 to the claims
+    ],
+)
+def test_every_claimed_metric_that_the_title_names_has_a_tile(measured, changed, more):
+    top = headline(measured, **changed)
+    assert [tile.title for tile in top.tiles()] == ["Pass@1", "Pass@16", "Styles", *more]
+    assert all(tile.title[1:] in top.title() for tile in top.tiles()[3:])
+
+
+def test_a_tile_that_the_title_names_shows_its_sign(measured):
+    tile = headline(measured, grpo_base_pass8=DOWN).tiles()[-1]
+    assert (tile.about, [bar.sign for bar in tile.bars]) == ("right at least once in 8 tries, per cent", ["", "▼", "≈"])
+
+
 def test_styles_that_are_not_sql_are_ways_of_writing(measured):
     of_math = replace(measured, spec=measured.spec.model_copy(update={"styles_by": BY_OPENING}))
     top = headline(of_math, dph_js_grpo_style_entropy=UP)

@@ -1,9 +1,10 @@
-"""The top of the page: a headline and a summary that are made from the tests' verdicts, and three tiles.
+"""The top of the page: a headline and a summary that are made from the tests' verdicts, and tiles.
 
 Only significant differences are stated. Two methods represent all: one without the divergence (GRPO if it is there) and
 the first one with it. If there is no such pair, the first two trained methods do.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -250,19 +251,25 @@ class Headline:
         return f"No difference between {names} is beyond chance on {where}{apart}."
 
     def tiles(self) -> list[Tile]:
-        right, solved = self._plain(self.split)
-        tiles = [
-            self._tile("Pass@1", right, "right at the first try, per cent"),
-            self._tile(f"Pass@{self.n}", solved, f"right at least once in {self.n} tries, per cent"),
-        ]
-        if names := self.comparison.samples[BASE][self.split].style_names:
-            most = len(names) - 1
-            they_are = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
-            about = f"{they_are} among a question’s right answers, of {most}"
-            return [*tiles, self._tile("Styles", "styles", about, most)]
-        return [*tiles, self._tile("Keep rate", "keep_rate", "per cent of what the base solved")]
+        """Pass@1, Pass@n, styles or else the keep rate, and the other metrics that the title names."""
+        names = self.comparison.samples[BASE][self.split].style_names
+        metrics = [*self._plain(self.split), "styles" if names else "keep_rate"]
+        others = [metric for metric in claimed_metrics(self.comparison, self.split) if metric not in metrics]
+        metrics += [metric for metric in others if re.search(rf"\b{metric_name(metric)}\b", self.title())]
+        return [self._tile(metric, len(names) - 1 if metric == "styles" else 1) for metric in metrics]
 
-    def _tile(self, title: str, metric: str, about: str, most: float = 1.0) -> Tile:
+    def _about(self, metric: str, most: int) -> str:
+        family, _, k = metric.partition("@")
+        styles = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
+        return {
+            "mean": "right at the first try, per cent",
+            "pass": f"right at least once in {k} tries, per cent",
+            "greedy": "right at temperature 0, per cent",
+            "keep_rate": "per cent of what the base solved",
+            "styles": f"{styles} among a question’s right answers, of {most}",
+        }[family]
+
+    def _tile(self, metric: str, most: int) -> Tile:
         shown = [BASE, *self.leading, *(name for name in self.spec.trained if name not in self.leading)][:MOST_BARS]
         bars = []
         for name in shown:
@@ -280,7 +287,7 @@ class Headline:
             share, low, high = (min(100 * v / most, 100) for v in interval)
             words = f"{IN_WORDS[verdict]} the base" if verdict in IN_WORDS else ""
             bars.append(Bar(self.looks[name], text, share, low, high, SIGNS[verdict], words))
-        return Tile(title, about, bars)
+        return Tile(_capitalised(metric_name(metric)), self._about(metric, most), bars)
 
 
 def _capitalised(text: str) -> str:
