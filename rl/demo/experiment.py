@@ -405,7 +405,8 @@ class Experiment:
         return method.description() | {"splits": _sample_files(samples or run), "training_log": f"runs/{run}/{LOGS}"}
 
     def stated_settings(self) -> dict[str, Any]:
-        """The settings that the experiment's file and the demo's own state, by name."""
+        """The settings that the experiment's file and the demo's own state, by name, without the model's path: the one
+        of the files is not this folder's."""
         from omegaconf import OmegaConf
 
         experiment = self.model.experiment
@@ -416,7 +417,7 @@ class Experiment:
         return {
             name: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
             for name, value in found.items()
-            if not name.startswith("launch.")
+            if not name.startswith("launch.") and name != "actor_rollout_ref.model.path"
         }
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
+from rl.common.listed import listed
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import (
     DEVICES,
@@ -38,6 +39,11 @@ from rl.evaluation.report.write import PAGE, REPORT, write_report
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+# Worth comparing with any other method.
+COMPARED_WITH = {
+    "dph_js": "the paper's DPH-JS",
+    "dapo_exp": "DAPO on D_exp, which differs from DPH-JS only by the divergence",
+}
 # Settings whose defaults are the model's.
 _OF_MODEL = ("folder", "methods", "steps")
 
@@ -107,7 +113,7 @@ class Demo(Experiment):
             title="DPH-RL demo",
             summary=" ".join([self._summary(config), *(f"{of.label} {of.about}." for of in chosen if of.about)]),
             commands=[self.command(self.methods)],
-            caveats=list(self.model.caveats),
+            caveats=self.caveats,
             settings=self.stated_settings()
             | {"device": self.device, "seed": self.seed, "trainer.total_training_steps": self.steps}
             | etas,
@@ -115,6 +121,20 @@ class Demo(Experiment):
         )
         spec.write(self.out / SPEC)
         return write_report(spec, self.out)
+
+    @property
+    def further(self) -> list[str]:
+        """The methods of COMPARED_WITH that are not among its own."""
+        return [name for name in COMPARED_WITH if name not in self.methods]
+
+    @property
+    def caveats(self) -> list[str]:
+        """The model's, and what `further` adds."""
+        found = list(self.model.caveats)
+        if self.further:
+            added = listed(COMPARED_WITH[name] for name in self.further)
+            found.append(f"{self.command([*self.methods, *self.further])} adds {added}.")
+        return found
 
     def _summary(self, config: "DictConfig") -> str:
         """The model's summary with the values of an experiment's settings."""
@@ -226,8 +246,8 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     out = os.path.relpath(demo.out)
     samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
-    if more := [name for name in ("dph_js", "dapo_exp") if name not in demo.methods]:
-        found[demo.command([*demo.methods, *more], dph)] = "train these too"
+    if demo.further:
+        found[demo.command([*demo.methods, *demo.further], dph)] = "train these too"
     if demo.model.name == TINY.name:
         found[f"{dph} study"] = "compare more methods with ten seeds (hours)"
     return found

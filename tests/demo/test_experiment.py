@@ -84,6 +84,7 @@ def test_settings_that_are_read_without_hydra_are_hydras(model, monkeypatch, tmp
     values, stated = composed(stages["train_dph_js"], monkeypatch).values, demo.stated_settings()
     given = {"trainer.total_training_steps"}  # in the command
     different = {name: (value, values[name]) for name, value in stated.items() if values.get(name, value) != value}
+    assert not any("path" in name for name in stated)  # the files' default is not this folder's model
     assert not different.keys() - given and len(stated.keys() & values.keys()) > 15
     assert "actor_rollout_ref.rollout.top_p=1.0" in stages["evaluate_base"].command
 

@@ -8,7 +8,8 @@ import pytest
 
 from rl import cli
 from rl.demo import run
-from rl.demo.models import SMOLLM2
+from rl.demo.models import SMOLLM2, TINY
+from rl.demo.study import IN_DOMAIN_QUESTIONS, STEPS
 
 
 def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
@@ -65,6 +66,23 @@ def test_the_command_of_a_report_names_the_model(tmp_path):
     assert cli.parser_of(name).parse_args(arguments).model == "smollm2"
     tiny = run.Demo(tmp_path, ["grpo"], steps=2, seed=1).command(["grpo"])
     assert tiny.startswith("dph demo ") and "--model" not in tiny
+
+
+def test_the_report_names_the_methods_that_are_missing_and_no_others(tmp_path):
+    def missing(*methods: str) -> list[str]:
+        demo = run.Demo(tmp_path, [*methods], steps=2, seed=1)
+        return demo.caveats[len(demo.model.caveats) :]
+
+    [both], [one] = missing("grpo"), missing("grpo", "dph_js")
+    assert "--methods grpo,dph_js,dapo_exp " in both and both.endswith(
+        " adds the paper's DPH-JS and DAPO on D_exp, which differs from DPH-JS only by the divergence."
+    )
+    assert "--methods grpo,dph_js,dapo_exp " in one and " adds DAPO on D_exp, " in one
+    assert missing("dph_js", "dapo_exp") == []
+
+
+def test_the_report_says_what_the_studys_means_are_of():
+    assert f"of {STEPS} steps on {IN_DOMAIN_QUESTIONS} questions" in TINY.caveats[0]
 
 
 def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, monkeypatch):
