@@ -7,13 +7,14 @@ says otherwise, a metric is a mean over the D_pef tokens of a mini-batch, averag
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 # Where a metric is shown: in dph watch, and in the first group of the report's training figures.
 WATCHED, DRAWN = "watched", "drawn"
+_WORD = "<[^>]+>"  # any text, in a name
 # Metrics that begin so are decided by the clock and the machine, and differ between two equal runs.
 MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
 
@@ -23,7 +24,7 @@ class TrainingMetric:
     """
     Attributes:
         name: as the loggers have it; <word> stands for any text.
-        title: of its curve; empty: the name.
+        title: of its curve, with the <word>s of the name; empty: the name.
         of_rollouts: whether it is measured on the step's rollouts, so that runs on other prompts are not comparable.
         used: WATCHED, DRAWN, both or neither.
         console: the word before its value in a step's line on the terminal; empty: it is not there.
@@ -49,10 +50,23 @@ def titles(use: str) -> dict[str, str]:
     return {m.name: m.title or m.name for metrics in training_metrics().values() for m in metrics if use in m.used}
 
 
+def title_of(name: str) -> str:
+    """The title of a logged metric, with the name's own text for each <word>; the name if the table has no title."""
+    for metric, found in _entries_of(name):
+        if title := metric.title:
+            for word, text in zip(re.findall(_WORD, metric.name), found.groups(), strict=True):
+                title = title.replace(word, text)
+            return title
+    return name
+
+
 def of_rollouts(name: str) -> bool:
     """Whether a logged metric is measured on rollouts."""
-    return any(
-        m.of_rollouts and re.fullmatch(re.sub("<[^>]+>", ".+", re.escape(m.name)), name)
-        for metrics in training_metrics().values()
-        for m in metrics
-    )
+    return any(metric.of_rollouts for metric, _ in _entries_of(name))
+
+
+def _entries_of(name: str) -> Iterator[tuple[TrainingMetric, re.Match[str]]]:
+    """The table's entries of a logged metric; the match has a group for each <word>."""
+    for metric in (metric for metrics in training_metrics().values() for metric in metrics):
+        if found := re.fullmatch(re.sub(_WORD, "(.+)", re.escape(metric.name)), name):
+            yield metric, found

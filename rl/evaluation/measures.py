@@ -45,7 +45,7 @@ MEASURES = (
     Measure(
         "greedy", "Share of prompts whose greedy response (temperature 0) is correct.", used=(*EVERYWHERE, TERMINAL)
     ),
-    Measure("mean@k", "Share of correct samples over all k samples of a prompt.", used=(TESTED, CLAIMED)),
+    Measure("mean@k", "Pass@1: the share of correct ones among all k samples.", "Pass@1", used=(TESTED, CLAIMED)),
     Measure(
         "pass@k",
         "Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = {n} samples, "

@@ -30,7 +30,7 @@ def test_the_browser_shows_the_samples(run):
     assert rows_of["Hard", "hard"] == [0, 1, 2, 3] and len(rows_of["Family", "any"]) == 3
     lost = base.correct[:, :8].any(axis=1) & ~grpo.correct.any(axis=1)
     assert (
-        rows_of.get(("Lost (base solved it, no sample correct)", "by GRPO"), [])
+        rows_of.get(("Lost (the base solved it in 8 samples, no sample correct)", "by GRPO"), [])
         == np.flatnonzero(lost[grid.order]).tolist()
     )
 

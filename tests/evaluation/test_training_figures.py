@@ -45,8 +45,10 @@ def test_runs_on_different_prompts_are_different_sets():
 def test_values_of_rollouts_on_different_prompts_are_in_separate_plots(math_run, made_up_run):
     files = {"grpo": {"/t/train.parquet": "a1"}, "dph_js": {"/t/train_wrong.parquet": "b2"}}
     values = {"critic/rewards/mean": 0.5, "dph/divergence": 0.1, "dph/pass@8": 0.7}
+    constant = {"dph/coefficient": 0.5, "dph/outcome/gold_error": 0}
     for name in files:
-        made = made_up_run(f"run_{name}").log({step: {m: v + step for m, v in values.items()} for step in (1, 2)})
+        steps = {step: {m: v + step for m, v in values.items()} | constant for step in (1, 2)}
+        made = made_up_run(f"run_{name}").log(steps)
         math_run.content["methods"][name]["training_log"] = str(made.folder / "metrics")
 
     def captions() -> tuple[list[str], str]:
@@ -56,13 +58,16 @@ def test_values_of_rollouts_on_different_prompts_are_in_separate_plots(math_run,
         return [panel.caption for panel in (*group.panels, *others)], group.about
 
     found, about = captions()
-    assert found == ["Mean reward", "Divergence on D_pef", "dph/pass@8"] and about.endswith(ON_OWN_PROMPTS)
+    assert found == ["Mean reward", "Divergence on D_pef", "Pass@8 of rollouts"] and about.endswith(ON_OWN_PROMPTS)
+    assert "Constant throughout: eta = 0.5, Share of the outcome gold_error = 0." in about
     for name, of in files.items():
         folder = math_run.folder / f"run_{name}" / "global_step_2"
         folder.mkdir()
         content = {"format": MANIFEST_FORMAT, "model": {}, "data": {"train_files": of}, "settings": {}}
         (folder / "manifest.json").write_text(json.dumps(content))
     found, about = captions()
-    of_rollouts = [f"{m}, on {of}.parquet" for m in ("Mean reward", "dph/pass@8") for of in ("train", "train_wrong")]
+    of_rollouts = [
+        f"{m}, on {of}.parquet" for m in ("Mean reward", "Pass@8 of rollouts") for of in ("train", "train_wrong")
+    ]
     assert found == [*of_rollouts[:2], "Divergence on D_pef", *of_rollouts[2:]]
     assert about.endswith("have separate plots of the values of their rollouts.")

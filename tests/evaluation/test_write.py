@@ -82,7 +82,7 @@ def test_report_json(run):
     right = {sample["id"] for sample in samples_of(run, "grpo") if sample["acc"]}
     assert tested["dph_f", "higher Pass@1 than GRPO"] == f"{PROMPTS} questions"
     assert tested["grpo", "higher keep rate than a second draw of the base"] == (
-        f"{len(solved)} questions that the base solved"
+        f"{len(solved)} questions that the base solved in 8 samples"
     )
     assert tested["grpo", "ends in one style"] == f"{len(right)} questions with a correct answer"
     tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
@@ -108,9 +108,11 @@ def test_page(run):
     for expected in (
         "A & B", "DPH-JS <η 0.2>", "75 s", "ends in one style", "Pass@16", "seed", "0.0003", "3 simple questions",
         "GRPO gives right answers in 1.0 styles a question, DPH-F in 3.",
-        "GRPO is right more often than the base",
+        "GRPO is right more often than the base", "Right answers (Pass@1) against solved questions (Pass@8)",
+        "Pass@1: the share of correct ones among all k samples.", "The colour of a correct answer is its style",
     ):  # fmt: skip
         assert expected in text
+    assert "Mean@" not in text and not re.search(r"\d forms\b", text)  # each measure has one name
     assert '<b class="lower">lower</b>' in page and '<b class="yes">supported</b>' in page
 
 

@@ -73,7 +73,7 @@ def claims(comparison: Comparison, tests: Sequence[PairedTest]) -> list[Claim]:
         against = {BASE: "the base", BASE_AGAIN: "a second draw of the base"}.get(other, spec.short_names[other])
         if (other, metric) == (BASE, "keep_rate"):
             against = "the base in its later samples"
-        solved = " that the base solved" if metric == "keep_rate" else ""
+        solved = f" that the base solved in {spec.solved_in} samples" if metric == "keep_rate" else ""
         questions = f"{number_of(test.prompts, 'question')}{solved}" if test else ""
         predicate, measure = f"higher {metric_name(metric)} than {against}", "paired difference"
         found.append(Claim(split, name, predicate, measure, questions, "share", value, compared(value, p_holm), p_holm))
@@ -128,7 +128,5 @@ def verdict(value: Interval | None, bound: float, above: bool) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """A metric's name in running text; mean@n, the mean of all samples, is called Pass@1."""
-    if metric.startswith("mean@"):
-        return "Pass@1"
+    """A metric's name in running text."""
     return "greedy accuracy" if metric == "greedy" else in_words(metric)

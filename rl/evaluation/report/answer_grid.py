@@ -85,7 +85,7 @@ class AnswerGrid:
     def colours(self) -> str:
         """What they mean."""
         if "wrong" in self.fills:
-            return "The colour of a correct answer is its form; wrong answers are grey."
+            return "The colour of a correct answer is its style; wrong answers are grey."
         return "Correct answers are green, wrong ones are grey."
 
     @property
@@ -120,7 +120,7 @@ class AnswerGrid:
         n = samples.n
         figures = f"Pass@1 {100 * summary['mean@k'][str(n)][0]:.0f} · Pass@{n} {100 * summary['pass@k'][str(n)][0]:.0f}"
         if summary["styles"]:
-            figures += f" · {summary['styles'][0]:.1f} forms"
+            figures += f" · {summary['styles'][0]:.1f} styles"
         shares = np.bincount(self.kinds[method][self.order].ravel(), minlength=len(self.fills)) / (len(self.order) * n)
         parts = ", ".join(
             f"{kind} {100 * share:.0f} %" for kind, share in zip(self.fills, shares, strict=True) if share >= 0.005

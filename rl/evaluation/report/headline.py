@@ -261,11 +261,12 @@ class Headline:
     def _about(self, metric: str, most: int) -> str:
         family, _, k = metric.partition("@")
         styles = "ways of writing" if self.spec.styles_by == BY_OPENING else "forms of SQL"
+        m = self.spec.solved_in
         return {
             "mean": "right at the first try, per cent",
             "pass": f"right at least once in {k} tries, per cent",
             "greedy": "right at temperature 0, per cent",
-            "keep_rate": "per cent of what the base solved",
+            "keep_rate": f"Pass@{m} on what the base solved in {m} samples, per cent",
             "styles": f"{styles} among a question’s right answers, of {most}",
         }[family]
 

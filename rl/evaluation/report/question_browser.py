@@ -105,7 +105,8 @@ def _filters(comparison: Comparison, grid: AnswerGrid, names: dict[str, str], sh
         of_shown = np.array([values[position] for position in shown])
         title = key.replace("_", " ").capitalize()
         found += [(title, value.replace("_", " "), of_shown == value) for value in sorted(set(of_shown.tolist()))]
-    for title, metric in (("Lost (base solved it, no sample correct)", "lost"), ("Newly solved", "newly_solved")):
+    lost = f"Lost (the base solved it in {comparison.spec.solved_in} samples, no sample correct)"
+    for title, metric in ((lost, "lost"), ("Newly solved", "newly_solved")):
         for name in (name for name in names if name != BASE):
             values = comparison.metrics[name][grid.split][metric][shown]
             found.append((title, f"by {names[name]}", values > 0))

@@ -1,6 +1,6 @@
 """The training section of report.html: validation during training, and curves of the policy and the rehearsal."""
 
-from rl.common.training_metrics import DRAWN, of_rollouts, titles
+from rl.common.training_metrics import DRAWN, of_rollouts, title_of, titles
 from rl.evaluation.analysis.training_log import TrainingLog, training_files
 from rl.evaluation.report.figures import Group, Panel
 from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
@@ -39,7 +39,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
                 if not drawn:
                     continue
                 last = (f"{name} {list(log[metric].values())[-1]:g}" for name, log in drawn.items())
-                of_part, alt = title + where, f"{metric}{where}, last: {', '.join(last)}"
+                of_part, alt = title + where, f"{title}{where}, last: {', '.join(last)}"
                 data = (metric, smoothed_steps, drawn, looks)
                 found.append(Panel.draw(of_part, alt, f"{kind}-{len(found)}", training_plot, *data))
         return found
@@ -55,7 +55,11 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
         "is not the entropy of styles."
     )
     if constants:
-        about += " Constant throughout: " + ", ".join(f"{name} = {value:g}" for name, value in constants.items()) + "."
+        about += (
+            " Constant throughout: "
+            + ", ".join(f"{title_of(name)} = {value:g}" for name, value in constants.items())
+            + "."
+        )
     about += f" {ON_OWN_PROMPTS}" if len(logs) > 1 and None in trained_on.values() else ""
     if len(sets) > 1:
         about += " Runs on different training prompts have separate plots of the values of their rollouts."
@@ -98,7 +102,7 @@ def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[dict[str, str], dict[
     """
     others = [m for m in _occurring(logs, REHEARSAL_PREFIX) if not m.startswith(SCORER_PREFIX)]
     plotted, constants = {}, {}
-    for metric, title in (titles(DRAWN) | {m: m for m in others if m not in titles(DRAWN)}).items():
+    for metric, title in (titles(DRAWN) | {m: title_of(m) for m in others if m not in titles(DRAWN)}).items():
         values = {value for log in logs.values() for value in log.get(metric, {}).values()}
         if len(values) == 1:
             constants[metric] = values.pop()
