@@ -122,6 +122,12 @@ def output_folder(text: str) -> Path:
     return path
 
 
+def as_shown(path: Path) -> str:
+    """An absolute path in a command or message: relative if it is inside the working directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
 def output_file(text: str) -> Path:
     """The `type` of an option that names a file to write, in an output_folder."""
     path = Path(text).expanduser()

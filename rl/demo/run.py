@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl.common.cli import output_folder, user_errors_exit
+from rl.common.cli import as_shown, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.listed import listed
 from rl.common.signals import exit_on_sigterm
@@ -86,7 +86,7 @@ class Demo(Experiment):
         Args:
             dph: the path of the program dph.
         """
-        options = {"--out": os.path.relpath(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
+        options = {"--out": as_shown(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
         options |= {"--seed": str(self.seed), "--device": self.device}
         if self.model.name != TINY.name:
             options["--model"] = self.model.name
@@ -207,12 +207,12 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
 
     report = json.loads((demo.out / REPORT).read_text())
     memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
-    following = next_commands(demo, os.path.relpath(Path(sys.executable).with_name("dph")))
+    following = next_commands(demo, as_shown(Path(sys.executable).with_name("dph")))
     sys.stdout.write(f"\n{results_tables(report)}\n{as_text(comparisons_table(report))}\n")
     if demo.model.has_checks and not failures:
         sys.stdout.write(f"Checks passed: {'; '.join(held_promises(report))}.\n")
     sys.stdout.write(f"{seconds / 60:.1f} minutes{memory}.\n")
-    sys.stdout.write(f"Report: {os.path.relpath(demo.out / PAGE)}\nNext:\n")
+    sys.stdout.write(f"Report: {as_shown(demo.out / PAGE)}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
 
 
@@ -243,7 +243,7 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     Args:
         dph: the path of the program dph.
     """
-    out = os.path.relpath(demo.out)
+    out = as_shown(demo.out)
     samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
     if demo.further:

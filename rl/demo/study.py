@@ -9,7 +9,6 @@ again.
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl.common.cli import output_folder, user_errors_exit
+from rl.common.cli import as_shown, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import Experiment, check_seed, ignore_variables
@@ -182,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     memory = f", at most {study.pipeline.peak_memory / 1e9:.1f} GB of memory" if study.pipeline.peak_memory else ""
     sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes{memory}.\n")
     written = [path for pattern in ("study*.*", "pareto*.svg") for path in sorted(table.parent.glob(pattern))]
-    sys.stdout.writelines(f"{os.path.relpath(path)}\n" for path in written)
+    sys.stdout.writelines(f"{as_shown(path)}\n" for path in written)
     return 0
 
 

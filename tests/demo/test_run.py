@@ -105,6 +105,20 @@ def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, mo
         assert name != "demo" or (parsed.methods, parsed.steps) == ("grpo,dph_js,dapo_exp", 60)
 
 
+@pytest.mark.parametrize(("folder", "shown"), [("out", "out"), ("../elsewhere/demo", "{tmp_path}/elsewhere/demo")])
+def test_paths_outside_the_working_directory_are_absolute(report, capsys, tmp_path, monkeypatch, folder, shown):
+    (tmp_path / "checkout").mkdir()
+    monkeypatch.chdir(tmp_path / "checkout")
+    shown = shown.format(tmp_path=tmp_path)
+    demo = run.Demo((tmp_path / "checkout" / folder).resolve(), ["grpo"], steps=2, seed=1)
+    (demo.out / "report.json").write_text(json.dumps(report))
+    run._print_summary(demo, [], 444)
+    end = capsys.readouterr().out.partition("Report: ")[2]
+    assert end.startswith(f"{shown}/report.html\n") and "../" not in end
+    assert f" --out {shown} " in end and f" {shown}/data/pef.pt " in end
+    assert f"dph demo --out {shown} " in demo.command(["grpo"]) and f" --out {shown} " in demo.caveats[-1]
+
+
 def test_a_method_that_the_task_does_not_fit_is_rejected_before_the_first_stage(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         run.main(["--model", "smollm2", "--methods", "grpo,chord_mu", "--out", str(tmp_path / "out")])
