@@ -125,11 +125,13 @@ METHODS = {
     # The success cap (docs/explanation/method.md).
     "grpo_cap": Method("GRPO cap .6", "grpo_cap"),
     "dph_js_cap": Method("DPH-JS cap .75", "js_kl_cap", 0.5),
-    "dph_f_solved_cap": Method("DPH-F solved, cap .6", "forward_kl_cap", 0.2, None, "solved_all"),
+    "dph_f_solved_cap": Method(
+        *("DPH-F solved, cap .6", "forward_kl", 0.2, None, "solved_all"), overrides=(f"{CAP}=0.6",)
+    ),
     # The same with dynamic sampling: other groups are drawn for those at the cap.
     "grpo_cap_drawn": Method("GRPO cap .75, drawn again", "grpo_cap", overrides=(f"{CAP}=0.75", *_DRAW_OTHERS)),
     "dph_f_solved_cap_drawn": Method(
-        *("DPH-F solved, cap .75, drawn again", "forward_kl_cap", 0.2, None, "solved_all"),
+        *("DPH-F solved, cap .75, drawn again", "forward_kl", 0.2, None, "solved_all"),
         overrides=(f"{CAP}=0.75", *_DRAW_OTHERS),
     ),
     # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:

@@ -87,7 +87,7 @@ TINY = DemoModel(
     "domain) and two that training never sees (out of domain). Half of the questions are ambiguous, in fine-tuning, "
     "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which. "
     + _road("the others explored (D_exp)", "executed queries"),
-    caveats=("docs/explanation/demo.md has the means of several seeds, of 60 steps on 384 questions.",),
+    caveats=("docs/explanation/study.md has the means of several seeds, of 60 steps on 384 questions.",),
     base_seconds=70,
     sample_seconds=0.006,
     step_seconds=3,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # The other methods are compared with these.
 BASELINES = ("grpo", "dapo", "dapo_exp")
-# The primary comparisons, named before the runs (docs/explanation/demo.md): each of these methods, after `steps`, with
+# The primary comparisons, named before the runs (docs/explanation/study.md): each of these methods, after `steps`, with
 # GRPO and the base, in these columns.
 DECIDED = ("dph_f", "dph_js", "dph_f_solved", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
 # They came after the first seeds, and are studied by themselves (--methods).

@@ -309,7 +309,7 @@ def test_the_picture_shows_the_methods_values():
 def test_the_recipes_commands_have_the_objective_of_the_study(monkeypatch):
     """Everything but the sizes, which are the experiment's."""
     text = (REPOSITORY / "docs" / "howto" / "train.md").read_text()
-    [line] = re.findall(r"^.*dph train .* my_recipe .*$", text, re.MULTILINE)
+    [line] = re.findall(r"^.*dph train .* my_recipe.*$", text, re.MULTILINE)
     variables, _, command = line.partition("dph train ")
     measured = METHODS["dph_f_solved_cap"]
     runs = []
