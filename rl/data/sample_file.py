@@ -65,6 +65,11 @@ class SampleRecord(Response):
     result_digest: str | None = None
     result_rows: int | None = None  # number of rows of that result
 
+    @property
+    def solves(self) -> bool:
+        """Whether it is correct and whole, as the refinement asks."""
+        return self.acc == 1 and not self.truncated
+
 
 # Every record has these keys; older files may lack the others.
 REQUIRED_KEYS = frozenset(
@@ -124,6 +129,11 @@ HASHES = ("model_hash", "tokenizer_hash", "config_hash")
 def journal_path(samples: Path) -> Path:
     """F.drawn beside F.jsonl."""
     return samples.with_suffix(".drawn")
+
+
+def refinement_samples(store: Path) -> Path:
+    """The refinement's samples, beside the D_pef store that is made of them."""
+    return store.with_suffix(".samples.jsonl")
 
 
 def check_name(samples: Path) -> None:

@@ -280,6 +280,11 @@ def test_prompts_that_a_store_lost_are_counted(run, caplog):
         Store(run.store_origin, run.store_rows[:7]).save(run.store)
         run.prepare({"data.sft_batch_size": 4})
     assert "1 prompt of data.sft_files has no row in " in caplog.text and "is not rehearsed" in caplog.text
+    assert "nor explored" not in caplog.text and "run dph store again" in caplog.text
+    explored = Path(run.data).with_name("explored.parquet")
+    pd.DataFrame([dataset_row(7)] * 8).assign(id=range(8, 16)).to_parquet(explored)
+    run.prepare({"data.sft_batch_size": 4, "data.train_files": str(explored)})
+    assert "and is neither rehearsed nor explored" in caplog.text
 
 
 def test_a_store_of_another_split_is_rejected(run):

@@ -229,7 +229,9 @@ def pef_store(subject: Subject) -> Finding:
         check_rows_to_write(config)
         return ok(f"{config.data.sft_pt} can be written")
     store.check_feed(config, subject.resumed)
-    return ok(f"{config.data.sft_pt} fits the run") if rehearses(config) else skipped("this run reads none")
+    if not rehearses(config):
+        return skipped("this run reads none")
+    return store.without_row(config) or ok(f"{config.data.sft_pt} fits the run")
 
 
 def answers(subject: Subject) -> Finding:

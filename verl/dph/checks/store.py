@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from rl.checks.files import files_of
+from rl.checks.finding import Finding, warn
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
 from rl.data.rows import ids_of
@@ -65,8 +66,25 @@ def warn_of_other_rules(config: DictConfig, verdict: str) -> None:
         )
 
 
+def without_row(config: DictConfig) -> Finding | None:
+    """Warn of near-perfect prompts that the store lacks: another split after the store undoes its refinement."""
+    path, data = os.path.expanduser(config.data.sft_pt), config.data
+    store = Store.load(path)
+    left = ids_of(files_of(data.sft_files)) - {row.id for row in store.rows}
+    if "responses" in store.meta or not left:
+        return None
+    has, are = ("has", "is") if len(left) == 1 else ("have", "are")
+    unused = "not rehearsed" if left & ids_of(files_of(data.train_files)) else "neither rehearsed nor explored"
+    # A store of given responses is complete whatever the split.
+    write = f"write the store again ({DELETE} first)" if "samples" in store.meta else "run dph store again"
+    return warn(
+        f"{number_of(len(left), 'prompt')} of data.sft_files {has} no row in {path} and {are} {unused}",
+        f"if the split was made again after the store, {write}.",
+    )
+
+
 def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
-    """Reject a store of another split: its prompts may be explored and rehearsed at once. Count prompts without a row.
+    """Reject a store of another split: its prompts may be explored and rehearsed at once.
 
     A store of responses from elsewhere has the prompts that these name.
     """
@@ -74,15 +92,6 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
         return
     files = files_of(data.sft_files)
     ids = ids_of(files)
-    if left := ids - {row.id for row in store.rows}:
-        logger.warning(
-            "%s of data.sft_files %s no row in %s and %s not rehearsed: if the split was made again after the store, "
-            f"write the store again ({DELETE} first).",
-            number_of(len(left), "prompt"),
-            "has" if len(left) == 1 else "have",
-            path,
-            "is" if len(left) == 1 else "are",
-        )
     if store.meta.get("coverage") == "solved":
         more = files_of(data.train_files) + files_of(data.sft_wrong_files)
         files, ids = files + more, ids | ids_of(more)

@@ -107,7 +107,7 @@ def _sampled(trainer) -> Store:
     correct_responses = {
         record.id: torch.tensor(record.response_ids, dtype=torch.int32)
         for record in read_samples(job.output)
-        if record.acc == 1 and not record.truncated
+        if record.solves
     }
     rows = [
         Row(prompt.id, torch.tensor(prompt.token_ids, dtype=torch.int32), correct_responses[prompt.id], None)

@@ -10,7 +10,7 @@ from rl.checks.files import files_of, moves_failures
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.rows import ids_of
-from rl.data.sample_file import holds_samples_of
+from rl.data.sample_file import holds_samples_of, refinement_samples
 from verl.dph.pef.store import Store
 from verl.dph.sampling.job import SamplingJob, prepare
 from verl.dph.sampling.sampler import SamplingSettings
@@ -29,7 +29,7 @@ def job_of(config: DictConfig) -> SamplingJob:
         config,
         files=files_of(config.data.sft_files),
         settings=SamplingSettings.of(config, n=1, seed=config.data.sft_seed + SEED_DISTANCE),
-        output=Path(config.data.sft_pt).expanduser().with_suffix(".samples.jsonl"),
+        output=refinement_samples(Path(config.data.sft_pt).expanduser()),
     )
 
 
