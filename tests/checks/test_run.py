@@ -179,7 +179,7 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
             "val_kwargs.do_sample=False would sample all the same, at val_kwargs.temperature=0.6",
         ),
         ({f"{VALIDATION}n": 0}, "val_kwargs.n=0 must be a whole number, 1 or more"),
-        ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*scorer_server_without_ray.py"),
+        ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*`dph scorer --database-path DIR`"),
         ({f"{ACTOR}sft_loss_estimator": "topk"}, "pef.pt holds no next-token distributions"),
         ({"actor_rollout_ref.rollout.temperature": 0.6}, "made with another temperature"),
     ],

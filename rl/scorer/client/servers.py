@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 REREAD_S = 5.0
 FIRST_REST_S = 1.0
 BUSY_WARNING_S = 60.0
-START_HINT = "start one with `python rl/scorer/scorer_server_without_ray.py -c ./rl/scorer/sql.yaml`"
+START_HINT = "start one with `dph scorer --database-path DIR` (math: `dph scorer -c rl/scorer/math.yaml`)"
 
 _HOST_AND_PORT = re.compile(r"^([\w.\-]+|\[[\da-fA-F:.]+\]):\d+$")
 
@@ -68,6 +68,11 @@ class ServerPool:
             self._directory = Path(source).expanduser()
             if self._directory.is_file():  # which no wait turns into a directory
                 raise UserError(f"The scorer setting {source!r} is a file: give an address, or the file's directory.")
+            if "/" not in source and not self._directory.is_dir():  # others may still be made
+                raise UserError(
+                    f"The scorer setting {source!r} is neither an address nor a directory of address files: give "
+                    "http://host:port."
+                )
         else:
             self._keep([_normalize(address) for address in addresses if address.strip()])
             if not self._servers:
@@ -151,8 +156,7 @@ class ServerPool:
 def _read_directory(directory: Path) -> list[str]:
     if not directory.is_dir():
         raise NoServerKnown(
-            f"The scorer setting {str(directory)!r} is neither an address nor a directory of address files; "
-            f"{START_HINT} and give its address (host:port)."
+            f"The scorer setting {str(directory)!r} is neither an address nor a directory of address files."
         )
     try:
         files = sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith("."))
@@ -164,10 +168,7 @@ def _read_directory(directory: Path) -> list[str]:
             "host:port per line)."
         ) from error
     if not addresses:
-        raise NoServerKnown(
-            f"The directory of scorer addresses {directory} holds no address; {START_HINT} and write its address "
-            "(host:port) to a file there."
-        )
+        raise NoServerKnown(f"The directory of scorer addresses {directory} holds no address (host:port in a file).")
     return addresses
 
 

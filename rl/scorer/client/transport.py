@@ -141,8 +141,8 @@ class Transport:
     def silence(self, effort: str, reason: str) -> str:
         """The message for servers that do not respond."""
         return (
-            f"No scorer answers at {self._servers} ({effort}; {reason}): "
-            f"{START_HINT}, or set DPH_SCORER to its address."
+            f"No scorer answers at {self._servers} ({effort}; {reason.removesuffix('.')}): {START_HINT}, or set "
+            "DPH_SCORER to its address."
         )
 
     def fault(self, effort: str, reason: str) -> str:

@@ -95,7 +95,7 @@ def test_a_passing_failure_is_tried_again(fake, ask, failure):
     assert effort.seconds > 0
 
 
-@pytest.mark.parametrize("failure, hint", [("500", "answers, but fails"), ("cut", "scorer_server_without_ray.py")])
+@pytest.mark.parametrize("failure, hint", [("500", "answers, but fails"), ("cut", "dph scorer --database-path DIR")])
 def test_a_lasting_failure_raises_and_is_never_a_score(fake, ask, failure, hint):
     [error], server = ask(STEPS[failure](fake), retries=2)
     assert isinstance(error, ScorerUnavailable)

@@ -30,6 +30,8 @@ def test_what_names_servers(tmp_path):
     assert len(ServerPool("[fe80::1]:5001").servers()) == 1
     with pytest.raises(UserError, match="neither an address nor a directory"):
         ServerPool(str(tmp_path / "absent")).servers()
+    with pytest.raises(UserError, match="'foo' is neither an address nor a directory of address files: give http://"):
+        ServerPool("foo")
     (tmp_path / "address").write_text("localhost:5001\n")
     with pytest.raises(UserError, match="address' is a file: give an address, or the file's directory."):
         ServerPool(str(tmp_path / "address"))
@@ -38,8 +40,9 @@ def test_what_names_servers(tmp_path):
 def test_an_empty_directory_says_so(client_of, tmp_path, fake):
     async def scenario():
         async with client_of(str(tmp_path), retries=0) as client:
-            with pytest.raises(ScorerUnavailable, match=f"{tmp_path} holds no address"):
+            with pytest.raises(ScorerUnavailable, match=f"{tmp_path} holds no address") as unavailable:
                 await client.wait_until_healthy(timeout_s=0)
+            assert str(unavailable.value).count("start one with") == 1
             with pytest.raises(ScorerUnavailable, match="holds no address"):
                 await client.score("a", fake.QUESTION)
 
