@@ -11,7 +11,7 @@ from rl.common.shortest_names import shortest_names
 from rl.data.sample_file import read_metadata
 from rl.data.training_run import LOGS, step_of
 from rl.evaluation.analysis.questions import are_those_sampled, groups_of
-from rl.evaluation.run_folder import RunFolder, read_run
+from rl.evaluation.run_folder import RunFolder, is_run, read_run
 from rl.evaluation.spec import (
     BASE,
     BASE_AGAIN,
@@ -161,11 +161,12 @@ def read_candidate(name: str, folder: Path) -> Candidate:
     """
     if (folder / SPEC).is_file():
         return Candidate(name, folder, None, read_spec(folder / SPEC))
+    if folder.is_dir() and not is_run(folder):
+        raise UserError(f"{folder} is neither a run nor an output folder of `dph evaluate` (it has no {SPEC}).")
     run = read_run(folder)
     if run.step is None or (run.total_steps is not None and not run.has_ended):
         raise UserError(
-            f"{folder} has not ended (step {run.step or 0} of {run.total_steps}): let it finish, or compare its "
-            "checkpoints with dph evaluate."
+            f"{folder} has not ended ({run.progress}): let it finish, or compare its checkpoints with dph evaluate."
         )
     spec = folder / EVALUATION / SPEC
     if not spec.is_file():

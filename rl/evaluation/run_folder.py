@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.common.errors import UserError
-from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD, read_record
+from rl.configuration.names import MAIN
+from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD, read_record, step_of
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 STEP_SECONDS, VALIDATION_SECONDS = "timing_s/step", "timing_s/testing"
@@ -32,6 +33,10 @@ class RunFolder:
     silent_seconds: float
 
     @property
+    def progress(self) -> str:
+        return f"step {self.step or 0}" + ("" if self.total_steps is None else f" of {self.total_steps}")
+
+    @property
     def has_ended(self) -> bool:
         return self.step is not None and self.total_steps is not None and self.step >= self.total_steps
 
@@ -42,6 +47,17 @@ class RunFolder:
         return [seconds + validations.get(step, 0.0) for step, seconds in [*steps.items()][-RECENT_STEPS:]]
 
 
+def is_run(folder: Path) -> bool:
+    """Whether the folder has what a run writes; during its set-up it has the log of the program alone."""
+    if any((folder / name).exists() for name in (LOGS, NEWEST, RECORD)):
+        return True
+    try:
+        with open(folder / CONSOLE, errors="replace") as log:
+            return f"{MAIN.replace('.', '/')}.py" in log.readline()  # other programs write such a log too
+    except OSError:
+        return False
+
+
 def read_run(folder: Path) -> RunFolder:
     """
     Raises:
@@ -49,12 +65,11 @@ def read_run(folder: Path) -> RunFolder:
     """
     if not os.path.isdir(folder):  # Path.is_dir raises where the user may not look
         raise UserError(f"There is no run {folder}: give a run's folder, such as outputs/llama-sql/my_run.")
+    if not is_run(folder):
+        is_checkpoint = step_of(folder.resolve()) is not None
+        hint = "the folder above it" if is_checkpoint else "a run's folder, $OUTPUT_DIR/NAME of the scripts"
+        raise UserError(f"{folder} is not a training run: it has neither {LOGS}/ nor {RECORD}; give {hint}.")
     logs, record = folder / LOGS, read_record(folder)
-    if record is None and not any((folder / name).exists() for name in (LOGS, NEWEST, CONSOLE)):
-        raise UserError(
-            f"{folder} is not a training run: it has neither {LOGS}/ nor {RECORD}; give "
-            "trainer.default_local_dir of one."
-        )
     total_steps = (record or {}).get("total_steps") or None
     if not any(logs.glob("*.jsonl")):
         if record and record["step"]:

@@ -62,6 +62,8 @@ def frame(run: RunFolder) -> str:
     shown = curves(run)
     width = max(map(len, shown), default=0)
     lines = [state(run)]
+    if shown:
+        lines.append(f"{'':<{width}}  {'':<{WIDTH}}  {'first':>9}  {'last':>9}  {'step':>6}")
     for title, values in shown.items():
         numbers = [*values.values()]
         ends = f"{numbers[0]:>9.3g}  {numbers[-1]:>9.3g}  {[*values][-1]:>6}"
@@ -73,10 +75,9 @@ def state(run: RunFolder) -> str:
     """One line: the step, and the time of a step and of what is left, or that the run has ended."""
     if run.step is None:
         return f"{run.folder} has not logged a step yet: its set-up takes minutes, and {CONSOLE} there has its output."
-    step = f"step {run.step}" + ("" if run.total_steps is None else f" of {run.total_steps}")
     if run.has_ended:
-        return f"{run.folder} has ended: {step}."
-    parts = [f"{run.folder}: {step}"]
+        return f"{run.folder} has ended: {run.progress}."
+    parts = [f"{run.folder}: {run.progress}"]
     if recent := run.recent_seconds:
         mean = sum(recent) / len(recent)
         parts.append(f"{duration(mean)} a step")

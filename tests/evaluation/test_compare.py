@@ -252,6 +252,10 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_pat
     js = evaluated("js", ("in_domain",), 1.0)
     assert "There is no run" in rejected(js, tmp_path / "none")
     assert "is named twice" in rejected(js, js)
+    (tmp_path / "eval").mkdir()
+    assert "eval is neither a run nor an output folder of `dph evaluate` (it has no spec.json)" in rejected(
+        js, tmp_path / "eval"
+    )
     for words in ([js], ["--seeds", f"js={js}"]):
         code, _, err = compare(capsys, *words, out=js / "evaluation")
         assert code == 2 and f"--out {js / 'evaluation'} holds one of the evaluations that are compared" in err

@@ -32,7 +32,8 @@ def test_a_frame_has_the_curves_and_the_time_left(made_up_run, capsys):
     run = made_up_run("run").record(0, 6).log(STEPS)
     code, out, err = watch(capsys, run.folder, "--once")
     assert watch(capsys, run.folder)[1].splitlines()[1:] == out.splitlines()[1:], "without a terminal one frame is all"
-    first, *rows = out.splitlines()
+    first, heading, *rows = out.splitlines()
+    assert heading.split() == ["first", "last", "step"] and len({len(row) for row in (heading, *rows)}) == 1
     # 10 s and 12 + 8 s: 15 s a step, 4 steps to go
     assert (code, err) == (0, "") and f"{run.folder}: step 2 of 6, 15 s a step, 60 s left (estimated; until " in first
     found = {title: values.split() for title, values in (re.split(r"\s{2,}", row, maxsplit=1) for row in rows)}
@@ -51,6 +52,12 @@ def test_a_run_that_is_not_there_has_not_begun_or_has_ended(made_up_run, capsys,
     assert (code, out) == (2, "") and err.startswith(f"Error: There is no run {tmp_path / 'none'}: ")
     (tmp_path / "data").mkdir()
     assert "is not a training run: it has neither metrics/ nor dph_run.json" in watch(capsys, tmp_path / "data")[2]
+    (tmp_path / "data" / "log.txt").write_text("--- 2026-01-01 00:00:00 /x/verl/dph/evaluate.py device=cpu\n")
+    assert "give a run's folder, $OUTPUT_DIR/NAME of" in watch(capsys, tmp_path / "data")[2]
+    (tmp_path / "global_step_6").mkdir()
+    assert watch(capsys, tmp_path / "global_step_6")[2].endswith("; give the folder above it.\n")
+    (tmp_path / "data" / "log.txt").write_text("--- 2026-01-01 00:00:00 /x/verl/dph/main.py device=cpu\n")
+    assert "has not logged a step yet" in watch(capsys, tmp_path / "data")[1]
     begun = made_up_run("begun").record(0, 80)
     for _ in range(2):  # before the file logger, and after it has made its file
         code, out, err = watch(capsys, begun.folder)
