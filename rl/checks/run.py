@@ -24,10 +24,12 @@ class Subject:
     Attributes:
         config: composed for the program; before or after rl.configuration.settle.settle.
         program: its module.
+        asks_hub: whether a model that is neither here nor in the Hub's cache is looked up there.
     """
 
     config: DictConfig
     program: str
+    asks_hub: bool = False
 
     @property
     def trains(self) -> bool:
@@ -91,9 +93,9 @@ def files(subject: Subject) -> Finding:
 
 
 def model(subject: Subject) -> Finding:
-    """The model's folder holds a model; a name on the Hub is taken as it is."""
+    """The model's folder holds a model, or its name may be one on the Hub."""
     path = str(subject.config.actor_rollout_ref.model.path)
-    check_model("actor_rollout_ref.model.path", path, ask_hub=False)
+    check_model("actor_rollout_ref.model.path", path, ask_hub=subject.asks_hub)
     return ok(path)
 
 

@@ -137,6 +137,14 @@ def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):
     assert "SCORER_CONFIG=" in found["scorer"].advice
 
 
+def test_a_model_that_the_hub_does_not_give_is_one_failure(run_with, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    run = run_with(SCRIPT, "mine", *SMALL, MODEL_PATH="meta-llama/Llama-3.1-8B-Instruct", VERL_PLATFORM="cpu")
+    found = dict(of_verl.findings(run.config, run.program, 0.0))
+    assert found["model"].status == "fail" and "Llama-3.1-8B-Instruct is not a folder here" in found["model"].found
+    assert {found[name].found for name in ("rules", "tokenizer")} == {"not checked, because of model"}
+
+
 def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_database(
     run_with, run_files, scorer_class, tmp_path, monkeypatch
 ):

@@ -102,7 +102,7 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> Su
 
 def findings(config: DictConfig, program: str, scorer_wait_s: float) -> Iterator[tuple[str, Finding]]:
     """The name and finding of every check, as soon as it ends; a failed check does not stop the others."""
-    subject = Subject(config, program)
+    subject = Subject(config, program, asks_hub=True)
     subject.scorer_wait_s = scorer_wait_s
     yield from look_at([*without_verl.CHECKS, *CHECKS[program]], subject)
 
