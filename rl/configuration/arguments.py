@@ -63,10 +63,14 @@ def _experiment(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def _read(run: Run, arguments: Sequence[str]) -> Run:
+    others = [word for word in arguments if word not in ("-h", "--help")]
+    if len(others) < len(arguments):
+        try:
+            return replace(_read(run, others), help=True)
+        except UserError:  # the help says what is right
+            return replace(run, help=True)
     dry_run, rest = "", []
     for word in arguments:
-        if word in ("-h", "--help"):
-            return replace(run, help=True)
         if word in _DRY_RUNS:
             dry_run = _DRY_RUNS[word]
         elif word.startswith(("--dry", "-dry")):

@@ -106,17 +106,22 @@ class ConfigFile:
         return [name for _, names in self.paragraphs() for name in names]
 
     def paragraphs(self) -> list[tuple[list[str], list[str]]]:
-        """The file's comments in order, each with the environment variables that are read below it."""
+        """The file's variables in order, each group with its comment.
+
+        A comment is of the lines below it up to an empty one or a section, if the first of them reads a variable.
+        """
         found: list[tuple[list[str], list[str]]] = [([], [])]
-        previous = ""
+        comment: list[str] = []
         for line in map(str.strip, self.lines):
-            if line.startswith("#") and not previous.startswith("#"):
-                found.append(([], []))
+            match = READS_VARIABLE.match(line.partition(": ")[2])
             if line.startswith("#"):
-                found[-1][0].append(line)
-            elif match := READS_VARIABLE.match(line.partition(": ")[2]):
+                comment.append(line)
+                continue
+            if comment or not line or line.endswith(":"):
+                found.append((comment if match else [], []))
+            if match:
                 found[-1][1].append(match[1])
-            previous = line
+            comment = []
         return found
 
 

@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from rl.common.errors import UserError
+from rl.configuration.arguments import run_of
 from rl.configuration.methods import files, methods
+from rl.launch.help import help_text
 from rl.scorer.client.servers import ServerPool
 from tests.scripts.conftest import SCRIPTS, values
 
@@ -45,6 +47,16 @@ def test_help_shows_every_setting_with_its_current_value(launcher, script):
     assert shown.get("SAMPLES_PER_PROMPT") == ("8" if method == "offline_sampling" else None)
     assert "cluster_" not in finished.stdout and finished.stdout.endswith("RAY_START_ARGS=\n")
     assert launcher.started() is None and not (launcher.folder / "out").exists()
+
+
+def test_help_shows_a_comment_above_the_variables_that_it_is_about():
+    """The demo's file has some variables without a comment; the file that it extends says what they are."""
+    shown = help_text(run_of("js_kl", ["foo", "0.5", "--experiment", "demo", "--help"]))
+    for text in ("# Evaluation reads the checkpoint's", "@package", "# Methods use these", "SFT_LOSS_COEFF=0.2"):
+        assert text not in shown
+    assert "\n  SFT_LOSS_COEFF=0.5\n" in shown and "\n\n# Prompts per step.\n  TRAIN_BATCH_SIZE=16\n\n" in shown
+    assert "\n  LEARNING_RATE=0.0003\n\n# The folder of the task" in shown
+    assert "usage: dph train js_kl NAME" in help_text(run_of("js_kl", ["0.5", "--help"]))
 
 
 @pytest.mark.parametrize(
