@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _start(run: Run) -> None:
     if run.dry_run:
         sys.stdout.write(OmegaConf.to_yaml(run.config, resolve=True) if run.dry_run == "config" else printed(run))
-        sys.stderr.write("Checked: settings and batch. dph doctor checks files, model, store and scorer too.\n")
+        batch = checks.batch(checks.Subject(run.composed, run.program))
+        checked = "settings and batch" if batch.status == "ok" else f"settings; not the batch, because {batch.found}"
+        sys.stderr.write(f"Checked: {checked}. dph doctor checks files, model, store and scorer too.\n")
     else:
         words = [run.launch.python, *run.words]
         words = node_words(run, words) or words

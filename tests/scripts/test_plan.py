@@ -19,7 +19,8 @@ LLAMA = {
     "intermediate_size": 14336,
     "vocab_size": 128256,
 }
-CHECKED = "Checked: settings and batch. dph doctor checks files, model, store and scorer too.\n"
+CHECKED = "Checked: settings; not the batch, because {}. dph doctor checks files, model, store and scorer too.\n"
+NO_FILES, NO_TRAINING = "data.train_files cannot be read", "nothing is trained"
 ATTENTION = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
 
 
@@ -55,7 +56,7 @@ def test_what_is_open_is_chosen(launcher, llama):
     key = "actor_rollout_ref.actor.fsdp_config.offload_policy"
     assert values(started) == values(defaults) | {key: "True"}
     shown = launcher.run("llama/js_kl", "run", ATTENTION, "--dry-run", **llama, GPUS_PER_NODE="2")
-    assert "  launch.offload=policy\n" in shown.stdout and shown.stderr == finished.stderr + CHECKED
+    assert "  launch.offload=policy\n" in shown.stdout and shown.stderr == finished.stderr + CHECKED.format(NO_FILES)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,8 @@ def test_the_paper_s_experiments_on_its_cluster(launcher, experiment, method):
     cluster = dict(NNODES="4", NODE_RANK="0", GPUS_PER_NODE="8", SETTINGS=settings or experiment)
     shown = launcher.run(f"{folder}/{method}", "run", ATTENTION, "--dry-run", **cluster)
     assert shown.returncode == 0 and shown.stderr.startswith("Plan: ") and "chose" not in shown.stderr
-    assert shown.stderr.endswith(f"on 32 x a800 (estimated).\n{CHECKED}") and shown.stderr.count("\n") == 2
+    checked = CHECKED.format(NO_FILES if method == "js_definition" else NO_TRAINING)
+    assert shown.stderr.endswith(f"on 32 x a800 (estimated).\n{checked}") and shown.stderr.count("\n") == 2
 
 
 def test_without_a_plan_the_defaults_count(launcher, files):
