@@ -174,6 +174,10 @@ def read_metadata(samples: Path) -> SampleMetadata:
     Raises:
         UserError: the file is missing, not JSON or of another format, lacks a field, or a value has another type.
     """
+    if samples.is_dir():
+        raise UserError(f"{samples} is a folder: name the .jsonl in it.")
+    if samples.suffix == ".parquet":
+        raise UserError(f"{samples} is a parquet, not samples: name the .jsonl of dph presample.")
     path = metadata_path(samples)
     what = f"{path}, the metadata of {samples.name},"
     try:
