@@ -7,10 +7,9 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
-from rl.common.model_files import cached_config
+from rl.common.model_files import check_hub
 from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, WRONG_NAME
 
-_HUB_LIMIT_S = 10
 _SPLIT = "run dph split after offline_sampling.sh"
 _PUBLISHED = "the commands of docs/howto/data.md write it"
 # The variables that may name the training files, beside TRAIN_FILE.
@@ -146,28 +145,9 @@ def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:
                 f"the Hub, in {_variable(key)}."
             )
     elif ask_hub:
-        _check_hub(key, model)
+        check_hub(model, _variable(key))
 
 
 def _variable(key: str) -> str:
     """Where a user names the model of a setting."""
     return "MODEL_PATH" if key == "actor_rollout_ref.model.path" else key
-
-
-def _check_hub(key: str, model: str) -> None:
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    if cached_config(model):
-        return
-    try:
-        HfApi().model_info(model, timeout=_HUB_LIMIT_S)
-    except (HFValidationError, HfHubHTTPError) as error:
-        reason = f"the Hugging Face Hub has no such model for you ({type(error).__name__})"
-    except Exception as error:  # the HTTP library's, or the one for HF_HUB_OFFLINE
-        reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
-    else:
-        return
-    raise UserError(
-        f"The model {model} is not a folder here, and {reason}: give the model's folder in {_variable(key)}."
-    )

@@ -7,6 +7,7 @@ from rl.common.errors import UserError
 
 # Only the first pattern with a match counts: a folder with both kinds of files holds the same weights twice.
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
+_HUB_LIMIT_S = 10
 CONFIG_FILES = ("config.json", "generation_config.json")
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -54,6 +55,31 @@ def cached_config(model: str) -> Path | None:
     except HFValidationError:
         return None
     return Path(found) if isinstance(found, str) else None
+
+
+def check_hub(model: str, setting: str) -> None:
+    """Reject a name that the Hub does not have; it is asked once, and not if the model was downloaded before.
+
+    Args:
+        setting: where a user names the model.
+
+    Raises:
+        UserError: the Hub has no such model, or cannot be reached.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    if cached_config(model):
+        return
+    try:
+        HfApi().model_info(model, timeout=_HUB_LIMIT_S)
+    except (HFValidationError, HfHubHTTPError) as error:
+        reason = f"the Hugging Face Hub has no such model for you ({type(error).__name__})"
+    except Exception as error:  # the HTTP library's, or the one for HF_HUB_OFFLINE
+        reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
+    else:
+        return
+    raise UserError(f"The model {model} is not a folder here, and {reason}: give the model's folder in {setting}.")
 
 
 def weight_files(folder: Path) -> list[Path]:

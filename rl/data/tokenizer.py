@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
+from rl.common.model_files import check_hub
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,17 +21,14 @@ def load_tokenizer(model: Path) -> "PreTrainedTokenizerBase":
     """
     from transformers import AutoTokenizer
 
+    if not model.is_dir():
+        check_hub(str(model), "--tokenizer")  # transformers would retry for a minute
     try:
         return AutoTokenizer.from_pretrained(str(model), local_files_only=model.is_dir())
     except Exception as error:  # a damaged tokenizer.json is a bare Exception of the tokenizers library
-        found = (
-            "holds no tokenizer that can be loaded"
-            if model.is_dir()
-            else "is not a folder, and the Hub did not provide it"
-        )
         raise UserError(
-            f"--tokenizer {model} {found} ({type(error).__name__}): give a model folder or a name on "
-            "the Hugging Face Hub."
+            f"--tokenizer {model} holds no tokenizer that can be loaded ({type(error).__name__}): give a model folder "
+            "or a name on the Hugging Face Hub."
         ) from error
 
 
