@@ -211,12 +211,15 @@ def test_converted_weights_come_without_the_index_of_the_others(saved, run, tmp_
     [
         (["{run}", "{run}"], "{run} exists: name another folder, or delete it."),
         (["{run}/none", "{out}"], "{run}/none is neither a run nor a checkpoint of one: name the folder of either."),
+        (["{run}/new", "{out}"], "{run}/new is a run without a checkpoint: set SAVE_FREQ when you train"),
         (["{run}/global_step_3", "{out}", "--best"], "{run}/global_step_3 is one checkpoint, and --best chooses"),
         (["{run}", "{out}", "--best"], "{run} has no best_checkpointed_iteration.txt: no validation was at a step"),
     ],
 )
 def test_what_cannot_be_exported_is_one_sentence(run, tmp_path, capsys, arguments, sentence):
     names = {"run": run, "out": tmp_path / "exported"}
+    (run / "new").mkdir()
+    (run / "new" / "dph_run.json").write_text("{}")
     with pytest.raises(SystemExit) as stop:
         export.main([word.format(**names) for word in arguments])
     assert stop.value.code == 2 and sentence.format(**names) in capsys.readouterr().err

@@ -14,7 +14,7 @@ from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError, file_errors
 from rl.common.size import in_bytes
-from rl.data.training_run import BEST, MANIFEST, Run, checkpoint_folder, named_step, newest_checkpoint
+from rl.data.training_run import BEST, MANIFEST, RECORD, Run, checkpoint_folder, named_step, newest_checkpoint
 from verl.dph.sampling.checkpoint import MERGED_FROM, check_model, temporary_model_folder
 
 
@@ -43,6 +43,8 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     """
     run = Run.of(model)
     if run is None:
+        if (Path(model).expanduser() / RECORD).is_file():
+            raise UserError(f"{model} is a run without a checkpoint: set SAVE_FREQ when you train (trainer.save_freq).")
         raise UserError(f"{model} is neither a run nor a checkpoint of one: name the folder of either.")
     if best and newest_checkpoint(Path(model).expanduser()) is None:
         raise UserError(f"{model} is one checkpoint, and --best chooses among a run's: name {run.folder}.")
