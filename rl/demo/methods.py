@@ -1,6 +1,7 @@
 """The methods of the demo and the study: how each differs from its file in verl/dph/config/method."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
@@ -155,9 +156,10 @@ def method_names(text: str) -> list[str]:
         UserError: a name is not one of METHODS, or there is none.
     """
     names = list(dict.fromkeys(name for name in text.split(",") if name))
-    unknown = [name for name in names if name not in METHODS]
-    if unknown or not names:
-        raise UserError(
-            f"--methods {text!r}: {unknown or 'nothing'} is not a method; use some of {', '.join(METHODS)}."
-        )
+    for name in names or ["nothing"]:
+        if name not in METHODS:
+            of_file = [other for other, method in METHODS.items() if method.method == name]
+            near = of_file or get_close_matches(name, list(METHODS))
+            hint = f"did you mean {' or '.join(near)}?" if near else f"use some of {', '.join(METHODS)}."
+            raise UserError(f"--methods {text!r}: {name} is not a method; {hint}")
     return names

@@ -184,7 +184,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
-    of_models = {key: " or ".join(str(getattr(of, key)) for of in MODELS.values()) for key in _OF_MODEL}
+    of_models = {key: " or ".join(dict.fromkeys(str(getattr(of, key)) for of in MODELS.values())) for key in _OF_MODEL}
     add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
     add("--out", type=output_folder, help=f"output folder (default: {of_models['folder']})")
     add("--methods", help=f"comma-separated, of {', '.join(METHODS)} (default: {of_models['methods']})")

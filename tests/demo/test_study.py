@@ -16,7 +16,10 @@ from rl.evaluation.report import seeds
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--methods", "grpo,ppo"], "--methods 'grpo,ppo': ['ppo'] is not a method; use some of grpo, dapo"),
+        (["--methods", "grpo,zzz"], "--methods 'grpo,zzz': zzz is not a method; use some of grpo, dapo"),
+        (["--methods", "grpoo"], "--methods 'grpoo': grpoo is not a method; did you mean grpo"),
+        (["--methods", "js_definition"], "js_definition is not a method; did you mean dph_js_def?"),
+        (["--methods", ","], "nothing is not a method; use some of grpo, dapo"),
         (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
         (["--seeds=-1,2"], "--seeds is -1; it must be between 0 and 4294967195."),
         (["--seeds", "1,4294967196"], "--seeds is 4294967196; it must be between 0 and 4294967195."),
