@@ -18,7 +18,7 @@ class ModelShape:
     """A dense decoder of one of FAMILIES.
 
     Attributes:
-        name: as messages call it.
+        name: as messages call it: the folder, or the last part of its name on the Hub.
         hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary: sizes.
         tied: the output layer is the embedding.
     """
@@ -55,6 +55,12 @@ class ModelShape:
         return self.hidden * width + 2 * self.hidden
 
     @property
+    def in_words(self) -> str:
+        """Its name and number of parameters, such as Llama-3.1-8B-Instruct, 8.03B parameters."""
+        count, unit = (self.parameters / 1e9, "B") if self.parameters >= 1e8 else (self.parameters / 1e6, "M")
+        return f"{self.name}, {count:.2f}{unit} parameters"
+
+    @property
     def parameters(self) -> int:
         return self.layers * self.layer_parameters + self.hidden + self.embedding_parameters * (1 if self.tied else 2)
 
@@ -67,13 +73,12 @@ def model_shape(path: str) -> ModelShape:
     """
     name = path.rstrip("/").rsplit("/", 1)[-1]
     config = Path(path).expanduser() / "config.json"
-    if not config.is_file():
-        config = cached_config(path) or config
-    if config.is_file():
+    found = config if config.is_file() else cached_config(path)
+    if found is not None:
         try:
-            return shape_of(json.loads(config.read_text(encoding="utf-8")), name)
+            return shape_of(json.loads(found.read_text(encoding="utf-8")), path if found == config else name)
         except ValueError as error:
-            raise UserError(f"{config} is not JSON: {error}.") from error
+            raise UserError(f"{found} is not JSON: {error}.") from error
     sizes = _KNOWN.get(_plain(name))
     if sizes is None:
         raise UserError(f"the shape of {path} is not known here: give the model's folder, which has its config.json.")

@@ -130,7 +130,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print bytes and seconds as JSON")
     add_experiment(parser)
-    parser.add_argument("script", metavar="SCRIPT", help="a script of scripts/llama or scripts/qwen")
+    parser.add_argument("script", metavar="SCRIPT", help="a script of scripts/llama or scripts/qwen, or a method")
     parser.add_argument("arguments", nargs="*", metavar="ARG", help="the script's: NAME, numbers, KEY=VALUE")
     return parser
 
@@ -164,7 +164,7 @@ def _plan_on_a_cpu(need: Need, as_json: bool) -> int:
         return 0 if fits else DOES_NOT_FIT
     does_not = f"Does not fit: it needs {in_gb(need.bytes)} of {in_gb(total)} GB. To make it fit, {LESS}."
     lines = [
-        f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on a CPU.",
+        f"{shape.in_words}, on a CPU.",
         "All figures are estimated; docs/howto/plan.md has a measured run beside them, and the time of a step.",
         "",
         *_memory_table("GB", {"run": need.parts}, total / GB),
@@ -200,8 +200,7 @@ def report(plan: Plan) -> str:
     share, needed = run.engine.utilization * gpu.memory * GB, engine_needs(run, shape)
     advice = f" To make it fit, {plan.advice}." if plan.problems else ""
     lines = [
-        f"{shape.name}, {shape.parameters / 1e9:.2f}B parameters, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with "
-        f"{run.attention}.",
+        f"{shape.in_words}, on {nodes} x {gpu.name} ({gpu.memory:g} GB) with {run.attention}.",
         "All figures are estimated (docs/howto/plan.md).",
         *_choices(plan),
         "",

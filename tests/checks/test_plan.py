@@ -96,6 +96,7 @@ def test_a_tiny_run_on_a_gpu_that_is_assumed(plan, tmp_path, monkeypatch):
     monkeypatch.delenv("GPU_TYPE", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     code, out = plan("scripts/llama/grpo.sh", "run", MODEL_PATH=str(tmp_path), GPUS_PER_NODE="1")
+    assert out.startswith(f"{tmp_path}, 0.02M parameters, on 1 x a800")
     assert "No GPU was found here: a800 is assumed, GPU_TYPE names another.\n" in out
     assert row(out, "update") == ["under", "0.1", "s"]
     assert "is assumed" not in plan("--gpu", "a800", "scripts/llama/grpo.sh", "run")[1]
