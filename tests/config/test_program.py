@@ -30,6 +30,7 @@ ACTOR = "actor_rollout_ref.actor."
         (MAIN, "device=cuda", "device=cuda needs a GPU, and torch finds none here"),
         (MAIN, "xyzzy=1", "xyzzy is not a setting: --help lists ours, and --help-all of `python -m"),
         (MAIN, "data.sft_pt=a=b", "The command line cannot be read: mismatched input '=' expecting <EOF>."),
+        (EVALUATE, "--models", "--models is unknown: settings are KEY=VALUE, such as evaluate.models=...;"),
         (EVALUATE, "evaluate.modles={}", "evaluate.modles is not a setting: did you mean evaluate.models"),
     ],
 )

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
 from rl.configuration.compose import CONFIG_OF, check_additions, override_errors_explained
-from rl.configuration.programs import program_help
+from rl.configuration.programs import PROGRAMS, program_help
 from rl.configuration.settle import settle
 from verl.dph.config.device_choice import add_device, check_device
 
@@ -21,6 +23,17 @@ from verl.dph.config.device_choice import add_device, check_device
 def chosen_experiment() -> str:
     """The file of the group `experiment` that this program runs with; "" without one."""
     return HydraConfig.get().runtime.choices.get("experiment", "") if HydraConfig.initialized() else ""
+
+
+def _check_options(config_name: str) -> None:
+    """Reject an option that Hydra does not have; Hydra would print its own usage."""
+    _, unknown = get_args_parser().parse_known_args(sys.argv[1:])
+    if not unknown:
+        return
+    word = unknown[0].partition("=")[0]
+    keys = [setting.key for setting in PROGRAMS[config_name].settings]
+    example = next((key for key in keys if key.endswith(f".{word.strip('-')}")), keys[0])
+    raise UserError(f"{word} is unknown: settings are KEY=VALUE, such as {example}=...; --help lists them.")
 
 
 def run_main(job: Callable, program: str) -> None:
@@ -51,4 +64,5 @@ def run_main(job: Callable, program: str) -> None:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its own and the job's errors, and prints neither
     with user_errors_exit(), override_errors_explained(config_name):
+        _check_options(config_name)
         hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()
