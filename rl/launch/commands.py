@@ -71,7 +71,7 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
 def _method(name: str) -> str:
     known = [*methods(*KINDS)]
     if name not in known:
-        raise UserError(f"'{name}' is not a method; {hint(name, known, 'dph train --list')}")
+        raise UserError(f"'{name}' is not a method; {hint(Path(name).stem, known, 'dph train --list')}")
     return name
 
 

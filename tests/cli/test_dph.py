@@ -148,7 +148,8 @@ def test_the_home_folder_in_the_name_of_an_output(monkeypatch, tmp_path, name, w
 
 @pytest.mark.parametrize(
     ("method", "hint"),
-    [("jskl", "did you mean 'js_kl'?"), ("gpro", "did you mean 'grpo'?"), ("zzz", "see dph train --list.")],
+    [("jskl", "did you mean 'js_kl'?"), ("gpro", "did you mean 'grpo'?"), ("zzz", "see dph train --list.")]
+    + [("scripts/llama/js_kl.sh", "did you mean 'js_kl'?")],
 )
 def test_an_unknown_method_names_the_nearest(capsys, method, hint):
     assert run(capsys, "train", method, "run") == (2, "", f"Error: '{method}' is not a method; {hint}\n")

@@ -1,4 +1,4 @@
-"""Show the contents of data files and their problems: dph inspect.
+"""Show the contents of data files and their problems.
 
 FILE is a parquet of prompts, a file of samples (JSON lines) or a D_pef store (.pt), recognised by its content. The
 program prints counts, lengths, pass counts and a few rows, then the problems: unreadable rows, duplicate or missing
