@@ -122,7 +122,14 @@ def prompts_trained(training, name, steps):
 
 
 def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(training):
-    name, stopped, total = "colocate", 3, 5
+    # On a fast machine it happens that no answer of a run's few steps was under way when the weights changed.
+    spans = (train_in_colocate_async(training, f"colocate_{attempt}") for attempt in range(4))
+    assert any(span >= 2 for span in spans), "no rollout went on in the next step"
+
+
+def train_in_colocate_async(training, name):
+    """Train, stop, resume and check. Returns the most steps in which one answer was sampled."""
+    stopped, total = 3, 5
     prompts = training.folder / "colocate.parquet"
     save_judged_prompts(prompts, {id: 1.0 if id < 5 else None for id in range(PROMPTS)})
     validation = pd.read_parquet(training.validation)
@@ -150,12 +157,12 @@ def test_colocate_async_interrupts_rollouts_and_resumes_where_it_was_stopped(tra
     for step in metrics.values():  # only the cap makes an advantage 0 here
         assert (step["dph/teaching_tokens"] < 1) == (step["dph/capped_groups"] > 0)
     check_rollout_policy(metrics)
-    assert max(step[SPAN] for step in metrics.values()) >= 2, "no rollout went on in the next step"
     state = json.loads((training.folder / name / f"global_step_{total}" / "dph_state.json").read_text())
     assert (state["order"]["epoch"], state["order"]["position"]) == (1, 8)
     # 20 of the 24 prompts, each twice: those that were in flight at the stop are neither lost nor asked again
     trained = prompts_trained(training, name, range(1, total + 1))
     assert len(trained) == 40 and len(set(trained)) == 20
+    return max(step[SPAN] for step in metrics.values())
 
 
 @pytest.mark.parametrize(
