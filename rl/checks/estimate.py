@@ -156,7 +156,8 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
     offloads = {values[f"{ACTOR}.fsdp_config.{part}_offload"] for part in ("param", "optimizer")}
     strategy = values[f"{ACTOR}.strategy"]
     if values[f"{ACTOR}.fsdp_config.offload_policy"] and strategy != "fsdp2":
-        raise UserError(f"fsdp_config.offload_policy=True (OFFLOAD=policy) does nothing with strategy={strategy}.")
+        setting = "fsdp_config.offload_policy=True (OFFLOAD=policy)"
+        raise UserError(f"{setting} does nothing with strategy={strategy}: use fsdp2 (STRATEGY), or OFFLOAD=True.")
     if len(offloads) == 2:
         raise UserError("offloading only the parameters or only Adam's moments is not modelled.")
     kind = "presample" if program == PRESAMPLE else "store" if values[f"{ACTOR}.generate_sft"] else "train"

@@ -331,8 +331,12 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({f"{FSDP}fsdp_size": 2, "trainer.n_gpus_per_node": 3}, "fsdp_size=2 does not divide the trainer's 3 ranks"),
         ({"trainer.best_metric": "dph/keep_rate", **VALIDATES}, "is measured by the keep probe, and this run has none"),
         ({"trainer.best_metric": "dph/keep_rat", **VALIDATES}, "is not a metric of validation: use one of dph/va"),
-        ({"trainer.best_metric": "dph/val_accuracy", "data.val_files": []}, "compares validations, and there is none"),
+        (
+            {"trainer.best_metric": "dph/val_accuracy", "data.val_files": []},
+            "is a metric of validations, and this run has",
+        ),
         (PLAIN | {f"{ACTOR}sft_grad_norm_freq": 10}, "sft_grad_norm_freq=10 is of a rehearsal, and actor.sft_loss"),
+        ({f"{MODEL}external_lib": "mine"}, "external_lib=mine cannot be imported (No module named 'mine'): install or"),
         ({AGENT_LOOP: "mine"}, "default_agent_loop='mine' is unknown: use one of single_turn_agent, tool_agent."),
         ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
         ({f"{ACTOR}optim.optimizer": "Mine"}, "(module 'torch.optim' has no attribute 'Mine'): correct"),

@@ -26,7 +26,7 @@ from verl.dph.checks import model, objective
 from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.config import attention
 from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, ranks_of, ranks_of_replica
-from verl.dph.training.config import OF_PROBE, has_keep_probe, rehearses
+from verl.dph.training.config import PROBE_METRICS, has_keep_probe, rehearses
 from verl.dph.training.rollout_metrics import ACCURACY
 
 OWN_RANKS = "rollout.nnodes x rollout.n_gpus_per_node"  # of rollouts on devices of their own
@@ -61,7 +61,11 @@ def check(config: DictConfig) -> None:
 
 def registered(config: DictConfig) -> Iterator[str]:
     """Settings whose values are names that verl knows, which rl/configuration cannot list without verl."""
-    import_external_libs(config.actor_rollout_ref.model.external_lib)  # may register more, as in verl's workers
+    library = config.actor_rollout_ref.model.external_lib
+    try:
+        import_external_libs(library)  # it may register more, as in verl's workers
+    except ImportError as error:
+        yield f"actor_rollout_ref.model.external_lib={library} cannot be imported ({error}): install or correct it."
     choices = {
         "algorithm.adv_estimator": [name for name in ADV_ESTIMATOR_REGISTRY if name not in OF_OLDER_TRAINER],
         "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
@@ -298,15 +302,15 @@ def keep_probe(config: DictConfig) -> Iterator[str]:
 
 
 def best_metric(config: DictConfig) -> Iterator[str]:
-    """Validation logs it. Of verl's metrics only validation knows the names."""
-    trainer, ours = config.trainer, (ACCURACY, *OF_PROBE)
+    """A validation logs the metric of the best checkpoint. The names of verl's own metrics depend on the data."""
+    trainer, ours = config.trainer, (ACCURACY, *PROBE_METRICS)
     metric = trainer.best_metric
     if metric is None or config.actor_rollout_ref.actor.generate_sft:
         return
     setting = f"trainer.best_metric={metric}"
     if not _validates(trainer):
-        yield f"{setting} compares validations, and there is none: set data.val_files and trainer.test_freq."
-    if metric in OF_PROBE and not has_keep_probe(config):
+        yield f"{setting} is a metric of validations, and this run has none: set data.val_files and trainer.test_freq."
+    if metric in PROBE_METRICS and not has_keep_probe(config):
         yield f"{setting} is measured by the keep probe, and this run has none: set trainer.keep_probe.prompts."
     if metric.startswith("dph/") and metric not in ours and not metric.startswith("dph/val/"):
         names = ", ".join((*ours, "dph/val/..."))
@@ -404,6 +408,7 @@ RULES = (
     installed,
     model.models,
     model.meshes,
+    model.optimizers,
     model.precisions,
     model.micro_batches,
     model.context,

@@ -269,7 +269,6 @@ def with_verl(subject: Subject) -> Finding:
             omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
     except (AssertionError, ValueError, InstantiationException) as error:
         raise UserError(f"verl rejects these settings: {' '.join(str(error).split())}") from error
-    model.check_optimizers(config)
     OmegaConf.resolve(config)
     return ok("they accept the settings")
 
