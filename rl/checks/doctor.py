@@ -120,7 +120,7 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
         Name and finding of each check, as it ends.
     """
     from rl.cluster.scorer import temporary_scorer
-    from rl.cluster.settings import WITHOUT_SCORERS
+    from rl.cluster.settings import UNSET_SCORER_VARIABLES
 
     launch, environment, instead, begins = run.launch, machine.environment, None, ""
     with ExitStack() as stack:
@@ -131,7 +131,7 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
             config, databases = Path(launch.scorer_config), Path(launch.databases) if launch.databases else None
             server = temporary_scorer(config, databases, folder / "scorer.log", launch.python)
             try:
-                environment |= WITHOUT_SCORERS | {"DPH_SCORER": stack.enter_context(server)}
+                environment |= UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
                 begins = f"{config} starts: "
             except UserError as error:
                 instead = fail(str(error), f"correct SCORER_CONFIG={config} or DATABASE_PATH={launch.databases}.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from rl.cluster.head import run_head
 from rl.cluster.programs import exit_code_of, run, say, supervise
 from rl.cluster.scorer import ScorerServer
-from rl.cluster.settings import HEAD_RANK, WITHOUT_SCORERS, Settings, parse
+from rl.cluster.settings import HEAD_RANK, UNSET_SCORER_VARIABLES, Settings, parse
 from rl.cluster.worker import run_worker
 from rl.common.cli import find_user_error, user_errors_exit
 from rl.common.signals import Stopped
@@ -47,7 +47,7 @@ def _run_alone(settings: Settings, folder: Path) -> int:
         server = ScorerServer(settings.scorer_config, settings.database_path, LOOPBACK, settings.scorer_port, folder)
         scorer = server.wait_until_ready(settings.wait_seconds)
         say(f"a scorer was started at {scorer}")
-        variables = WITHOUT_SCORERS
+        variables = UNSET_SCORER_VARIABLES
     return run(settings.command, variables | {"DPH_SCORER": scorer})
 
 

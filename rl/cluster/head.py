@@ -10,7 +10,7 @@ from rl.cluster.node_agent import NodeAgent
 from rl.cluster.programs import exit_code_of, pause, run, say
 from rl.cluster.ray_node import RayNode, check_port, connection_problem, start_ray
 from rl.cluster.scorer import is_healthy
-from rl.cluster.settings import HEAD_RANK, WITHOUT_SCORERS, Deadline, Settings
+from rl.cluster.settings import HEAD_RANK, UNSET_SCORER_VARIABLES, Deadline, Settings
 from rl.common.cli import USER_ERROR_EXIT_CODE
 from rl.common.errors import UserError
 from rl.common.signals import own_sigterm
@@ -117,7 +117,7 @@ class _Head:
         address = self._ray_node.address
         joined = {"RAY_ADDRESS": f"{address}:{self._settings.ray_port}", "DPH_HEAD": address, "DPH_SCORER": scorer}
         if self._settings.scorer is None:
-            joined |= WITHOUT_SCORERS
+            joined |= UNSET_SCORER_VARIABLES
         return run(self._settings.command, joined, self._tick)
 
     def end(self, code: int) -> None:

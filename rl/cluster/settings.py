@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from rl.configuration.methods import files
-from rl.configuration.names import OF_OWN_SCORER, is_cpu
+from rl.configuration.names import OWN_SCORER_VARIABLES, is_cpu
 
 HEAD_RANK = 0
 # For the command of a run that starts its own scorers: they have read these variables, and the command must not compare
 # them with what these serve, because a folder may have another path on another node, and math reads none.
-WITHOUT_SCORERS = dict.fromkeys(OF_OWN_SCORER, "")
+UNSET_SCORER_VARIABLES = dict.fromkeys(OWN_SCORER_VARIABLES, "")
 
 
 class Settings(argparse.Namespace):

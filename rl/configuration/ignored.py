@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from rl.configuration import methods
-from rl.configuration.names import OF_OWN_SCORER
+from rl.configuration.names import OWN_SCORER_VARIABLES
 from rl.configuration.run import LAUNCHED, Run
 
 _LAUNCH_NUMBER = re.compile(r"(?P<key>\w+): \$\{value:(?P<variable>[A-Z_]+),")
@@ -20,7 +20,7 @@ def ignored(run: Run, environment: Mapping[str, str]) -> Iterator[str]:
         name: key for name, key in _numbers(run.experiment).items() if name in given and not _refers(run.parts(), key)
     }
     if "DPH_SCORER" in given:
-        for name in sorted(given & {*OF_OWN_SCORER}):
+        for name in sorted(given & {*OWN_SCORER_VARIABLES}):
             yield f"{name} is set, but DPH_SCORER names a scorer that runs already: it changes nothing."
     if run.method.launch["kind"] == methods.PREPARATION:
         return

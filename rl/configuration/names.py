@@ -11,7 +11,7 @@ from pathlib import Path
 from rl.common.errors import UserError
 
 # Variables of the scorer that a run starts for itself.
-OF_OWN_SCORER = ("DATABASE_PATH", "SCORER_CONFIG", "SCORER_PORT")
+OWN_SCORER_VARIABLES = ("DATABASE_PATH", "SCORER_CONFIG", "SCORER_PORT")
 # The programs that Hydra configures.
 MAIN, PRESAMPLE, EVALUATE = "verl.dph.main", "verl.dph.presample", "verl.dph.evaluate"
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         store = " ".join([*(f"{name}={shlex.quote(str(part))}" for name, part in given.items()), "dph store"])
         sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
         before = Path(launch.store).expanduser()
-        if not options.out and (failed := failed_again(before, parts)):
+        if not options.out and (failed := moved_by_store(before, parts)):
             sys.stdout.write(
                 f"The store {before} exists, and {number_of(failed, 'prompt')} of {correct} failed its refinement: run "
                 f"dph store again, which moves such prompts to {wrong}.\n"
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
             sys.stdout.write(next_step(store, chosen))
 
 
-def failed_again(store: Path, parts: "Split") -> int:
+def moved_by_store(store: Path, parts: "Split") -> int:
     """How many near-perfect prompts an earlier `dph store` moved, because their sample failed: the split undoes that.
 
     Args:

@@ -24,7 +24,7 @@ _Settings: Any = make_dataclass(
 
 
 # The keep probe's metrics (keep_probe.py, which loads verl's trainers).
-OF_PROBE = KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
+PROBE_METRICS = KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
 
 
 class DPHActorConfig(_Settings):

@@ -22,7 +22,7 @@ from rl.configuration.names import EVALUATE
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
 from verl.dph.sampling.job import chat_template
-from verl.dph.training.config import OF_PROBE
+from verl.dph.training.config import PROBE_METRICS
 from verl.dph.training.rollout_metrics import ACCURACY
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def validation_source(config: DictConfig) -> str:
     scorer's rules, the probe."""
     files = [file_sha256(path) for path in files_of(config.data.val_files)]
     samples = OmegaConf.to_container(config.actor_rollout_ref.rollout.val_kwargs)
-    of_probe = config.trainer.best_metric in OF_PROBE
+    of_probe = config.trainer.best_metric in PROBE_METRICS
     probe = OmegaConf.to_container(config.trainer.keep_probe, resolve=True) if of_probe else {}
     for key in PROBE_FILES if of_probe else ():
         probe[key] = sorted(file_sha256(path) for path in files_of(probe[key]))
