@@ -100,11 +100,11 @@ def check_device(device: str) -> None:
 
 @dataclass(frozen=True)
 class Draw:
-    """The split and the stores of one seed, all from the same samples.
+    """What has a seed of its own: the split, the stores (all from the same samples), and every evaluation.
 
     Attributes:
-        folder: of their files.
-        suffix: of their stages' names.
+        folder: of the files of split and stores.
+        suffix: of the stages' names.
         of_seed: of the stages' titles.
         environment: variables for the programs that read or write the files.
     """
@@ -339,22 +339,27 @@ class Experiment:
         """A training run's checkpoint after so many steps, by default the experiment's, as a Hugging Face folder."""
         return checkpoint_folder(self.out / "runs" / run, steps or self.steps) / "actor" / "huggingface"
 
-    def evaluate_base(self) -> Stage:
-        """Two draws of the base: the second one is the noise floor."""
-        return self._evaluate("base", "Evaluation of the base model, twice", self.base, "model", draws=2)
+    def evaluate_base(self, draw: Draw) -> Stage:
+        """The base model, twice: the second time shows the noise."""
+        name, title = f"base{draw.suffix}", f"Evaluation of the base model, twice{draw.of_seed}"
+        return self._evaluate(name, "base", title, self.base, "model", draw, times=2)
 
-    def evaluate(self, name: str, label: str, *, run: str | None = None, steps: int | None = None) -> Stage:
+    def evaluate(self, name: str, label: str, draw: Draw, *, run: str | None = None, steps: int | None = None) -> Stage:
         """Samples `name` of a checkpoint of a training run, by default of the same name."""
         run = run or name
-        return self._evaluate(name, f"Evaluation of {label}", self.checkpoint(run, steps), f"train_{run}")
+        return self._evaluate(name, name, f"Evaluation of {label}", self.checkpoint(run, steps), f"train_{run}", draw)
 
-    def _evaluate(self, name: str, title: str, model: Path, need: str, draws: int = 1) -> Stage:
-        """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
+    def _evaluate(self, name: str, model: str, title: str, path: Path, need: str, draw: Draw, times: int = 1) -> Stage:
+        """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once.
+
+        Every seed samples with its own random numbers. With the same ones the chance in them would be in all seeds
+        alike, and no interval over seeds would show it.
+        """
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder, config = self.out / "eval" / name, settings("offline_sampling", self.model.experiment)
         command = _python(
             *(EVALUATE, f"device={self.device}", f"trainer.n_gpus_per_node={self.replicas}"),
-            f"evaluate.models={_mapping({name: model})}",
+            f"evaluate.models={_mapping({model: path})}",
             f"evaluate.splits={_mapping(splits)}",
             f"evaluate.output={folder}",
             f"evaluate.n={EVAL_SAMPLES}",
@@ -363,9 +368,9 @@ class Experiment:
             f"data.max_response_length={config.data.max_response_length}",
             f"actor_rollout_ref.rollout.max_model_len={config.actor_rollout_ref.rollout.max_model_len}",
             f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
-            f"actor_rollout_ref.rollout.seed={self.seed + EVALUATION_SEED}",
+            f"actor_rollout_ref.rollout.seed={draw.seed + EVALUATION_SEED}",
         )
-        total = (draws * EVAL_SAMPLES + 1) * (self.in_domain + self.model.out_of_domain)
+        total = (times * EVAL_SAMPLES + 1) * (self.in_domain + self.model.out_of_domain)
         return Stage(
             f"evaluate_{name}",
             title,
@@ -379,16 +384,18 @@ class Experiment:
             needs=[need],
         )
 
-    def spec(self, entries: Mapping[str, dict], **content: Any) -> "ReportSpec":
+    def spec(self, entries: Mapping[str, dict], draw: Draw, **content: Any) -> "ReportSpec":
         """The specification of a report on the base model and on these entries (entry).
 
         Args:
+            draw: of the base's evaluation.
             content: further keys.
         """
         from rl.evaluation.spec import specification
         from rl.metrics.styles import BY_OPENING
 
-        entries = {name: {"splits": _sample_files(name)} for name in ("base", "base_again")} | dict(entries)
+        of_base = f"base{draw.suffix}"
+        entries = {name: {"splits": _sample_files(of_base, name)} for name in ("base", "base_again")} | dict(entries)
         asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
         groups = [GROUPED_BY, "family"]
         found = {"methods": entries, "questions": asked, "groups": groups, **content}
@@ -402,7 +409,8 @@ class Experiment:
         Args:
             samples: the name of its evaluation, by default the run's.
         """
-        return method.description() | {"splits": _sample_files(samples or run), "training_log": f"runs/{run}/{LOGS}"}
+        name = samples or run
+        return method.description() | {"splits": _sample_files(name, name), "training_log": f"runs/{run}/{LOGS}"}
 
     def stated_settings(self) -> dict[str, Any]:
         """The settings that the experiment's file and the demo's own state, by name, without the model's path: the one
@@ -421,11 +429,11 @@ class Experiment:
         }
 
 
-def _sample_files(name: str) -> dict[str, dict[str, str]]:
-    """A model's samples files by split, relative to OUT."""
-    run = "base" if name == "base_again" else name
+def _sample_files(evaluation: str, model: str) -> dict[str, dict[str, str]]:
+    """The samples files of a model of an evaluation by split, relative to OUT."""
+    folder, greedy = f"eval/{evaluation}", "base" if model == "base_again" else model
     return {
-        split: {"samples": f"eval/{run}/{name}/{split}.jsonl", "greedy": f"eval/{run}/{run}/{split}.greedy.jsonl"}
+        split: {"samples": f"{folder}/{model}/{split}.jsonl", "greedy": f"{folder}/{greedy}/{split}.greedy.jsonl"}
         for split in SPLITS
     }
 

@@ -77,8 +77,8 @@ class Demo(Experiment):
     def stages(self) -> list[Stage]:
         """The stages; the first that can start does so. The base model's evaluation fills the gap at the end."""
         trainings = [self.train(name, METHODS[name], self.own_draw) for name in self.methods]
-        evaluations = [self.evaluate(name, METHODS[name].label) for name in self.methods]
-        return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base()]
+        evaluations = [self.evaluate(name, METHODS[name].label, self.own_draw) for name in self.methods]
+        return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base(self.own_draw)]
 
     def command(self, methods: list[str], dph: str = "dph") -> str:
         """The command that runs the demo with these methods in this folder.
@@ -110,6 +110,7 @@ class Demo(Experiment):
         etas = {f"eta of {method.label}": method.eta for method in chosen if method.eta is not None}
         spec = self.spec(
             {name: self.entry(METHODS[name], name) for name in self.methods},
+            self.own_draw,
             title="DPH-RL demo",
             summary=" ".join([self._summary(config), *(f"{of.label} {of.about}." for of in chosen if of.about)]),
             commands=[self.command(self.methods)],

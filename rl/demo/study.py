@@ -3,9 +3,9 @@
     python -m rl.demo.study --out outputs/study --seeds 1,2,3
 
 One base model, its samples and one set of test questions. A seed is of a split and its D_pef, of the data's order and
-of sampling; a method trains once per seed, and the methods of LONG longer, with a second row. Writes OUT/study.json,
-study.md and pareto.svg (rl/evaluation/report/seeds.py) and one report.html per seed. To resume, run the same command
-again.
+of sampling, also in evaluations, the base's among them; a method trains once per seed, and the methods of LONG longer,
+with a second row. Writes OUT/study.json, study.md and pareto.svg (rl/evaluation/report/seeds.py) and one report.html
+per seed. To resume, run the same command again.
 """
 
 import argparse
@@ -111,16 +111,17 @@ class Study(Experiment):
 
     def stages(self) -> list[Stage]:
         """Seed by seed, so that an interrupted study has every method once."""
-        stages = [*self.prepare_model(), self.evaluate_base()]
+        stages = self.prepare_model()
         for seed in self.seeds:
             draw, of_seed = self.draw(seed), f", seed {seed}"
-            stages += self.prepare_data(self.methods, draw)
+            stages += [*self.prepare_data(self.methods, draw), self.evaluate_base(draw)]
             # A run's last row has all of its steps.
             for row in {row.trained: row for row in self.rows()}.values():
                 method = METHODS[row.trained]
                 stages.append(self.train(row.run(seed), replace(method, label=method.label + of_seed), draw, row.steps))
             for row in self.rows():
-                stages.append(self.evaluate(row.samples(seed), row.label + of_seed, run=row.run(seed), steps=row.steps))
+                label, run = row.label + of_seed, row.run(seed)
+                stages.append(self.evaluate(row.samples(seed), label, draw, run=run, steps=row.steps))
         return stages
 
     def run(self) -> Path:
@@ -147,7 +148,7 @@ class Study(Experiment):
             | {"last_step": row.steps}
             for row in self.rows()
         }
-        return self.spec(entries, title=f"DPH-RL study, seed {seed}", summary=summary)
+        return self.spec(entries, self.draw(seed), title=f"DPH-RL study, seed {seed}", summary=summary)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -195,7 +195,7 @@ def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, 
     }
     assert found.device == device and {key: found.values[key] for key in expected} == expected
     assert str(experiment.scorer_config(demo.model.experiment)).endswith("rl/scorer/math.yaml")
-    spec = demo.spec({}, title="t", summary="s")
+    spec = demo.spec({}, demo.own_draw, title="t", summary="s")
     assert (spec.styles, spec.styles_by) == (["Compute", "First", "Let"], "opening")
 
 

@@ -47,7 +47,7 @@ def test_a_part_is_not_replaced_and_has_the_primary_columns(tmp_path, capsys):
     assert json.loads((tmp_path / "study.json").read_text()) == content
 
 
-def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path):
+def test_a_run_with_eta_0_is_of_the_family_of_its_divergence(tmp_path):
     found = study.Study(tmp_path, ["dapo_exp", "dph_js"], [1, 2], steps=4, at_once=2)
     specs = {seed: found.spec_of(seed) for seed in found.seeds}
     of_eta = {name: (entry.family, entry.eta) for name, entry in specs[2].methods.items()}
@@ -57,7 +57,6 @@ def test_seeds_are_compared_on_the_same_base_and_eta_0_is_of_its_family(tmp_path
         "dapo_exp": ("DPH-JS", 0.0),
         "dph_js": ("DPH-JS", 0.5),
     }
-    assert specs[1].methods["base"] == specs[2].methods["base"]
     assert (
         specs[2].methods["dph_js"].splits["in_domain"].samples == tmp_path / "eval/dph_js_s2/dph_js_s2/in_domain.jsonl"
     )
@@ -169,6 +168,25 @@ def test_a_method_that_trains_longer_is_evaluated_twice_on_the_way(tmp_path):
     }
     assert entries["grpo_8"].training_log == entries["grpo"].training_log
     assert (entries["grpo"].last_step, entries["grpo_8"].last_step) == (4, 8)
+
+
+def test_each_seed_evaluates_with_its_own_random_numbers_the_base_too(tmp_path):
+    """With the same ones in all seeds their chance would be in every seed's difference from the base."""
+    whole = study.Study(tmp_path, ["grpo"], [1, 2], steps=4, at_once=2)
+    found = {stage.name: stage for stage in whole.stages()}
+    for seed in (1, 2):
+        for name in ("base", "grpo"):
+            stage = found[f"evaluate_{name}_s{seed}"]
+            assert f"actor_rollout_ref.rollout.seed={100 + seed}" in stage.command
+            assert f"evaluate.output={tmp_path}/eval/{name}_s{seed}" in stage.command
+        assert f"evaluate.models={{base:'{tmp_path}/model'}}" in found[f"evaluate_base_s{seed}"].command
+        entries = whole.spec_of(seed).methods
+        folder = f"eval/base_s{seed}"
+        for name, of in (("base", "base"), ("base_again", "base"), ("grpo", f"grpo_s{seed}")):
+            files = entries[name].splits["in_domain"]
+            assert (Path(files.samples).name, Path(files.greedy).name) == ("in_domain.jsonl", "in_domain.greedy.jsonl")
+            assert f"{folder if 'base' in name else f'eval/grpo_s{seed}'}/" in str(files.samples)
+            assert f"/{of}/" in str(files.greedy)
 
 
 def test_each_seed_draws_its_own_d_pef_from_the_same_samples(tmp_path):
