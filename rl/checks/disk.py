@@ -53,8 +53,8 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"
-    # A new one is written before the oldest is removed.
-    needed = 1 if resumes else (kept or 0) + 1
+    # verl removes the oldest before it writes another one, but never the only one (ensure_checkpoint_capacity).
+    needed = max(kept, 2) if kept and not resumes else 1
     if free < size * needed:
         times = f", and {needed} are there at a time" if needed > 1 else ""
         raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
