@@ -10,12 +10,13 @@ from verl.dph.training.rollout_ledger import Scored
 RIGHT, WRONG, UNJUDGED = ({"acc": acc, "gold_error": gold_error} for acc, gold_error in ((1, 0), (0, 0), (0, 1)))
 
 
-def test_prompts_whose_reference_cannot_be_evaluated_are_left_out_and_counted(monkeypatch):
-    """Training does so, too (rollout_ledger.py): a score of 0 says nothing about such a response."""
+def test_prompts_without_all_verdicts_are_left_out_and_counted(monkeypatch):
+    """Training does so, too (rollout_ledger.py): a score of 0 says nothing where the reference cannot be evaluated. The
+    last prompt has lost a rollout; with one sample it would be solved less often."""
     probe = object.__new__(KeepProbe)
     probe.settings = SimpleNamespace(n=2)
     probe.items = {KEEP_RATE: [{}] * 3, NEWLY_SOLVED: [{}] * 3}
-    of_prompts = [[RIGHT, WRONG], [WRONG, WRONG], [UNJUDGED] * 2, [WRONG, RIGHT], [UNJUDGED] * 2, []]
+    of_prompts = [[RIGHT, WRONG], [WRONG, WRONG], [UNJUDGED] * 2, [WRONG, RIGHT], [UNJUDGED] * 2, [RIGHT]]
     rows = [
         Scored(f"keep{prompt:06d}_{sample}_0", "sql", float(info["acc"]), info)
         for prompt, infos in enumerate(of_prompts)
@@ -34,5 +35,5 @@ def test_prompts_whose_reference_cannot_be_evaluated_are_left_out_and_counted(mo
         KEEP_RATE: 1 / 2,
         NEWLY_SOLVED: 1.0,
         "dph/keep_prompts": 2,
-        "dph/keep_unjudged": 2,
+        "dph/keep_unjudged": 3,
     }

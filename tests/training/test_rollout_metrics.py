@@ -63,9 +63,21 @@ def test_a_validation_has_them_by_data_source():
     of_bird = {"pass@1": 0.5, "pass@2": 1.0, "maj@2": 1.0, "style_entropy": 0.0, "distinct_structures": 1.0}
     of_other = {"pass@1": 0.0, "pass@2": 0.0}
     # p: 1, q: 0; r: 0.2 and 0, the rewards
-    expected = {"dph/val_accuracy": (0.5 + 0.1) / 2}
+    expected = {"dph/val_accuracy": (0.5 + 0.1) / 2, "dph/unjudged_validation_rollouts": 0}
     expected |= {f"dph/val/bird/{name}": value for name, value in of_bird.items()}
     assert metrics == pytest.approx(expected | {f"dph/val/other/{name}": value for name, value in of_other.items()})
+
+
+def test_a_validation_leaves_out_what_was_not_judged():
+    """p is right twice; the reference of q failed once, and always for r: one timeout must not choose a checkpoint."""
+    columns = {"reward": [1.0, 1.0, 1.0, 0.0, 0.0, 0.0], "acc": [1, 1, 1, 0, 0, 0], "gold_error": [0, 0, 0, 1, 1, 1]}
+    metrics = validation_metrics(["sql"] * 6, [*"ppqqrr"], columns, "pqr", 2)
+    assert metrics == {
+        "dph/val_accuracy": 1.0,
+        "dph/unjudged_validation_rollouts": 3,
+        "dph/val/sql/pass@1": 1.0,
+        "dph/val/sql/pass@2": 1.0,
+    }
 
 
 def scored(outcome: str, **effort) -> dict:

@@ -1,13 +1,15 @@
 """Keep-rate probe: which prompts of a fixed sample are solved at each validation.
 
 Their responses are generated and scored as in verl's validation. A prompt is solved when at least one of n responses is
-correct. `dph/keep_rate` is the share of solved prompts among those of D_pef that the initial policy solved, and
-`dph/newly_solved` the share among those without a correct pre-sample (D_exp). With n = 8 these are the report's keep
-rate and newly solved (rl.evaluation.analysis.prompt_metrics). The initial policy's own keep rate may be below 1,
-because D_pef prompts were chosen by samples that happened to be correct; trainer.val_before_train measures it.
+correct. `dph/keep_rate` is the share of solved prompts among the stored ones of solved_files, by default those that the
+initial policy mastered, and `dph/newly_solved` the share among those without a correct pre-sample (D_exp). The report's
+keep rate (rl.evaluation.analysis.prompt_metrics) is of every prompt that was solved at least once, and usually lower.
+The initial policy's own keep rate may be below 1, because D_pef prompts were chosen by samples that happened to be
+correct; trainer.val_before_train measures it.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,9 +89,10 @@ class KeepProbe:
             trainer: one of verl.dph.training.trainer.TRAINERS, whose rollout servers hold the current policy.
 
         Returns:
-            dph/keep_rate and dph/newly_solved, each only if it has prompts with a judged rollout; dph/keep_prompts, the
-            number of prompts of the keep rate; dph/keep_unjudged, the number of prompts of either that are left out,
-            because their reference cannot be evaluated. Failed rollouts are left out (trainer.max_failed_rollouts).
+            dph/keep_rate and dph/newly_solved, each only if it has judged prompts; dph/keep_prompts, the number of
+            prompts of the keep rate; dph/keep_unjudged, the number of prompts of either that are left out, because
+            their reference cannot be evaluated or rollouts failed (trainer.max_failed_rollouts): with fewer samples a
+            prompt would be solved less often.
         """
         rows = [(name, item) for name, items in self.items.items() for item in items]
         names = [f"keep{number:06d}" for number in range(len(rows))]
@@ -107,9 +110,9 @@ class KeepProbe:
                 trainer.checkpoint_manager.update_weights()
             solved: dict[str, bool] = {}
             scores = scored(responses)
-            unjudged = {score.prompt for score in scores if score.info.get("gold_error")}
+            judged = Counter(score.prompt for score in scores if not score.info.get("gold_error"))
             for score in scores:
-                if score.prompt not in unjudged:
+                if judged[score.prompt] == self.settings.n:
                     correct = response_of(score.data_source, score.reward, score.info).correct
                     solved[score.prompt] = solved.get(score.prompt, False) or correct
         finally:
@@ -118,7 +121,7 @@ class KeepProbe:
         for uid, (name, _) in zip(names, rows, strict=True):
             if uid in solved:
                 of.setdefault(name, []).append(solved[uid])
-        counts = {KEEP_PROMPTS: len(of.get(KEEP_RATE, [])), UNJUDGED: len(unjudged)}
+        counts = {KEEP_PROMPTS: len(of.get(KEEP_RATE, [])), UNJUDGED: len(names) - len(solved)}
         return {name: float(np.mean(found)) for name, found in of.items()} | counts
 
     def _batch(self, items: list[dict], names: list[str], step: int) -> TensorDict:

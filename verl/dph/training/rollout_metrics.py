@@ -63,6 +63,8 @@ def validation_metrics(
 ) -> dict[str, float]:
     """Pass@k, maj@n and styles of each data source of a validation (dph/val/<data source>/<metric>), and ACCURACY.
 
+    Responses that were not judged, because their reference cannot be evaluated, are left out and counted.
+
     verl's own mean accuracy (mean@n) is over the prompts with n responses, and n is the largest number of a prompt. So
     a failed rollout takes its prompt out, and if every prompt has one, the metric has another name.
 
@@ -74,15 +76,18 @@ def validation_metrics(
         n: responses per prompt.
     """
     place = {prompt: number for number, prompt in enumerate(order)}
+    rows, gold_errors = range(len(prompts)), infos.get("gold_error")
+    judged = [row for row in rows if not (gold_errors and gold_errors[row])]
     by_source: dict[str, list[tuple[str, Response]]] = {}
     accuracies: dict[str, dict[str, list[float]]] = {}  # by data source and prompt
-    for row in sorted(range(len(prompts)), key=lambda row: place[prompts[row]]):
+    for row in sorted(judged, key=lambda row: place[prompts[row]]):
         source, info = data_sources[row], {name: column[row] for name, column in infos.items()}
         by_source.setdefault(source, []).append((prompts[row], response_of(source, info["reward"], info)))
         accuracy = info["reward"] if info.get("acc") is None else info["acc"]
         accuracies.setdefault(source, {}).setdefault(prompts[row], []).append(float(accuracy))
     of_sources = [fmean(map(fmean, of_prompts.values())) for of_prompts in accuracies.values()]
-    metrics = {ACCURACY: fmean(of_sources)} if of_sources else {}
+    metrics: dict[str, float] = {"dph/unjudged_validation_rollouts": len(rows) - len(judged)}
+    metrics |= {ACCURACY: fmean(of_sources)} if of_sources else {}
     for source, responses in by_source.items():
         groups = _by_prompt(responses)
         found = mean_pass_at_k(_counts(groups), n) | mean_majority(groups, n) | style_metrics(groups)
