@@ -7,11 +7,10 @@ for the three styles) in the rows that `dph prepare` writes for math. No problem
 across files.
 """
 
-from functools import partial
 from pathlib import Path
 
 from rl.data.prepare.prompt_template import math_prompt
-from rl.demo.task_files import FIRST_IDS, TaskSettings, draw_distinct, run, write_rows
+from rl.demo.task_files import TaskSettings, draw_files, run, write_files
 from rl.demo.word_problems import IN_DOMAIN, OUT_OF_DOMAIN, RL_MIX, SFT_MIX, Problem, draw_problem, solutions
 
 SETTINGS = TaskSettings(train=96, eval=24, sft=512)
@@ -23,33 +22,16 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
     Raises:
         UserError: a size is below 1, or larger than the templates allow.
     """
-    texts: set[str] = set()
-    for name, size, scenes, mix in (
-        ("test_in_domain", settings.in_domain, IN_DOMAIN, RL_MIX),
-        ("test_out_of_domain", settings.eval, OUT_OF_DOMAIN, RL_MIX),
-        ("train", settings.train, IN_DOMAIN, RL_MIX),
-        ("sft", settings.sft, IN_DOMAIN + OUT_OF_DOMAIN, SFT_MIX),
-    ):
-        problems = draw_distinct(name, size, settings.seed, partial(draw_problem, scenes=scenes, mix=mix), texts)
-        texts.update(problem.text for problem in problems)
-        rows = [_row(problem, name, index) for index, problem in enumerate(problems)]
-        if name == "sft":
-            rows = [row | {"solutions": solutions(problem)} for row, problem in zip(rows, problems, strict=True)]
-        write_rows(folder, name, rows)
+    files = draw_files(settings, IN_DOMAIN, OUT_OF_DOMAIN, RL_MIX, SFT_MIX, draw_problem)
+    write_files(folder, files, _row, solutions)
 
 
-def _row(problem: Problem, split: str, index: int) -> dict:
+def _row(problem: Problem) -> dict:
     return {
         "data_source": "math",
         "prompt": [{"role": "user", "content": math_prompt(problem.text)}],
         "reward_model": {"style": "rule", "ground_truth": str(problem.answer)},
-        "id": FIRST_IDS[split] + index,
-        "extra_info": {
-            "index": index,
-            "split": split,
-            "family": problem.family,
-            "ambiguous": problem.ambiguous,
-        },
+        "extra_info": {"family": problem.family, "ambiguous": problem.ambiguous},
     }
 
 

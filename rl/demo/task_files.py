@@ -1,10 +1,11 @@
-"""What the demo's tasks share: the number of their questions, how they are drawn, and their command line."""
+"""What the demo's tasks share: four files of questions, all from one seed, and the command line that writes them."""
 
 import argparse
 import random
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -26,6 +27,8 @@ class Question(Protocol):
 
 
 Q = TypeVar("Q", bound=Question)
+Topic = TypeVar("Topic")  # what questions are about, such as a database
+Mix = TypeVar("Mix")  # the frequencies of their kinds
 
 
 @dataclass(frozen=True)
@@ -47,22 +50,39 @@ class TaskSettings:
 FIRST_IDS = {"train": 0, "test_in_domain": 1_000_000, "test_out_of_domain": 2_000_000, "sft": 3_000_000}
 
 
-def draw_distinct(
-    name: str, size: int, seed: int, draw: Callable[[random.Random], Q | None], excluded: Collection[str]
-) -> list[Q]:
-    """Draw `size` questions with distinct texts that are not in `excluded`.
+def draw_files(
+    settings: TaskSettings,
+    in_domain: tuple[Topic, ...],
+    out_of_domain: tuple[Topic, ...],
+    rl_mix: Mix,
+    sft_mix: Mix,
+    draw: Callable[[random.Random, tuple[Topic, ...], Mix], Q | None],
+) -> dict[str, list[Q]]:
+    """{file: its questions}, in drawing order: a later file excludes the questions of earlier ones.
 
     Args:
-        name: of the file; with the seed it alone decides the random numbers.
-        draw: a question, or None if the draw is rejected.
+        draw: a question about one of the topics, or None if it is rejected.
 
     Raises:
-        UserError: the size is below 1, or there are not so many questions.
+        UserError: a size is below 1, or there are not so many questions.
     """
-    rng = random.Random(f"{seed}/questions/{name}")
-    texts, questions = set(excluded), list[Q]()
+    files, texts = dict[str, list[Q]](), set[str]()
+    for name, size, topics, mix in (
+        ("test_in_domain", settings.in_domain, in_domain, rl_mix),
+        ("test_out_of_domain", settings.eval, out_of_domain, rl_mix),
+        ("train", settings.train, in_domain, rl_mix),
+        ("sft", settings.sft, in_domain + out_of_domain, sft_mix),
+    ):
+        rng = random.Random(f"{settings.seed}/questions/{name}")  # no file's size changes another's random numbers
+        files[name] = _draw_distinct(name, size, partial(draw, rng, topics, mix), texts)
+    return files
+
+
+def _draw_distinct(name: str, size: int, draw: Callable[[], Q | None], texts: set[str]) -> list[Q]:
+    """Draw questions whose texts are not in `texts`, and add them there."""
+    questions = list[Q]()
     for _ in range(DRAWS_PER_QUESTION * size):
-        question = draw(rng)
+        question = draw()
         if question is None or question.text in texts:
             continue
         texts.add(question.text)
@@ -75,11 +95,25 @@ def draw_distinct(
     )
 
 
-def write_rows(folder: Path, name: str, rows: list[dict]) -> None:
-    """Write DIR/<name>.parquet."""
+def write_files(
+    folder: Path, files: dict[str, list[Q]], row_of: Callable[[Q], dict], solutions: Callable[[Q], list[str]]
+) -> None:
+    """Write DIR/<file>.parquet for each of draw_files.
+
+    Args:
+        row_of: a question's row without its id, index and split.
+        solutions: the column that sft.parquet has too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / f"{name}.parquet") as temporary:
-        pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
+    for name, questions in files.items():
+        rows = []
+        for index, question in enumerate(questions):
+            row = row_of(question)
+            extra_info = {"index": index, "split": name} | row.pop("extra_info")
+            row |= {"id": FIRST_IDS[name] + index, "extra_info": extra_info}
+            rows.append(row | {"solutions": solutions(question)} if name == "sft" else row)
+        with replacing(folder / f"{name}.parquet") as temporary:
+            pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
 
 
 def run(module: str, description: str, default: TaskSettings, make_task: Callable[[Path, TaskSettings], None]) -> None:

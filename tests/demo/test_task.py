@@ -9,7 +9,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.demo.questions import AMBIGUOUS_SHARE, CHILD_ROWS, FIRST_READING_SHARE, PARENT_ROWS, SCHEMAS, STYLE_NAMES
-from rl.demo.task import MOST_ROWS, TaskSettings, draw_questions, main, make_task, splits
+from rl.demo.task import MOST_ROWS, TaskSettings, main, make_task
 from rl.demo.tokenizer import QUESTION_HEADING
 
 SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 20, "sft": 150}
@@ -106,12 +106,13 @@ def test_the_experts_responses_are_right_and_of_one_style(small_task):
         assert row["response"] == f"```sql\n/*IN*/ {truth['gold_sql']}\n```"
 
 
-def test_too_few_questions_are_an_error(databases, monkeypatch):
-    split = replace(splits(TINY)[0], size=2)
-    assert len({question.text for question in draw_questions(split, 0, databases, set())}) == 2
+def test_too_few_questions_are_an_error(tmp_path, monkeypatch):
+    settings = replace(TINY, eval=2)
+    make_task(tmp_path, settings)
+    assert len({question_of(row) for row in read(tmp_path, "test_in_domain")}) == 2
     monkeypatch.setattr("rl.demo.task.MOST_ROWS", 0)
     with pytest.raises(UserError, match="test_in_domain cannot have 2 questions: 100 draws gave 0 distinct ones"):
-        draw_questions(split, 0, databases, set())
+        make_task(tmp_path, settings)
 
 
 def test_command_line(tmp_path, monkeypatch, capsys):
