@@ -2,8 +2,7 @@
 
     python -m rl.demo.base_model --task outputs/demo/task --out outputs/demo/model
 
-It has about 250,000 parameters and takes one to two minutes on one CPU core. torch computes with one thread, so that a
-seed gives the same weights on every machine of one kind.
+It has about 250,000 parameters and takes one to two minutes on one CPU core.
 """
 
 import argparse
@@ -50,9 +49,10 @@ class Shape:
 class SftSettings:
     """AdamW with a linear warm-up and a cosine decay to FINAL_LR_SHARE of the learning rate.
 
-    A `large_model` is trained on the GPU, where there is one. Its matrix products are in bfloat16 there, and on a CPU
-    that has instructions for it, while the weights are float32, and the output layer computes only the columns in which
-    some row has a response. All three change the weights' last digits.
+    A small model is trained with one thread, so that a seed gives the same weights on every machine of one kind. A
+    `large_model` has all threads, and the GPU, where there is one. Its matrix products are in bfloat16 there, and on a
+    CPU that has instructions for it, while the weights are float32, and the output layer computes only the columns in
+    which some row has a response. All of this changes the weights' last digits.
     """
 
     steps: int = 500
@@ -83,7 +83,7 @@ def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = 
     """
     tokenizer, pairs = build_tokenizer(), solved_questions(task, "rl.demo.task")
     examples = [tokenized(tokenizer, prompt, map(response_text, solutions)) for prompt, solutions in pairs]
-    train_model(folder, tokenizer, examples, sft, shape, seed)
+    train_model(folder, build_model(tokenizer, shape, seed), tokenizer, examples, sft, seed)
 
 
 def solved_questions(task: Path, module: str) -> list[tuple[list[dict], list[str]]]:
@@ -105,22 +105,18 @@ def check_new(folder: Path) -> None:
 
 def train_model(
     folder: Path,
+    model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerFast",
     examples: list[Example],
     sft: SftSettings,
-    shape: Shape,
     seed: int = SEED,
 ) -> None:
-    """Train a model on the examples with one thread, and write it with its tokenizer.
+    """Train a model on the examples and write it with its tokenizer.
 
     Raises:
         UserError: `folder` exists.
     """
     check_new(folder)
-    import torch
-
-    torch.set_num_threads(1)
-    model = build_model(tokenizer, shape, seed)
     fine_tune(model, examples, sft, seed)
     with replacing(folder) as temporary:
         model.save_pretrained(temporary)
@@ -166,6 +162,8 @@ def fine_tune(model: "PreTrainedModel", examples: list[Example], settings: SftSe
     import torch
     import torch.nn.functional as F
 
+    if not settings.large_model:
+        torch.set_num_threads(1)
     device = "cuda" if settings.large_model and torch.cuda.is_available() else "cpu"
     model.to(device)
     rng = random.Random(f"{seed}/sft")

@@ -21,9 +21,9 @@ from rl.checks.files import check_model
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.data.rows import read_rows
-from rl.demo.base_model import Example, SftSettings, Shape, check_new, tokenized, train_model
+from rl.demo.base_model import SEED, Example, SftSettings, Shape, build_model, check_new, tokenized, train_model
 from rl.demo.models import SMOLLM2
-from rl.demo.pretrained import SFT, fine_tune_on, smollm2
+from rl.demo.pretrained import SFT, load, smollm2
 from rl.demo.tokenizer import build_tokenizer, question_line, response_text
 
 TINY_STEPS = 200
@@ -51,7 +51,8 @@ def make_own_model(data: Path, folder: Path, settings: SftSettings) -> tuple[int
         examples.append(tokenized(tokenizer, prompt, map(response_text, solutions)))
     longest = _longest(examples)
     positions = max(Shape.max_position_embeddings, 2 * sum(longest))
-    train_model(folder, tokenizer, examples, settings, replace(Shape(), max_position_embeddings=positions))
+    model = build_model(tokenizer, replace(Shape(), max_position_embeddings=positions), SEED)
+    train_model(folder, model, tokenizer, examples, settings)
     return longest
 
 
@@ -68,11 +69,12 @@ def fine_tune_pretrained(
         The tokens of the longest prompt and of the longest gold response of all questions.
 
     Raises:
-        UserError: as fine_tune_on.
+        UserError: as `load` of pretrained.py.
     """
-    pairs = [(prompt, [response_text(gold)]) for prompt, gold in asked]
-    tokenizer = fine_tune_on(pairs[::2], folder, source, settings)
-    return _longest([tokenized(tokenizer, *pair) for pair in pairs])
+    model, tokenizer = load(source)
+    examples = [tokenized(tokenizer, prompt, [response_text(gold)]) for prompt, gold in asked]
+    train_model(folder, model, tokenizer, examples[::2], settings)
+    return _longest(examples)
 
 
 def _longest(examples: list[Example]) -> tuple[int, int]:

