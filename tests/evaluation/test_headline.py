@@ -5,48 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rl.evaluation.analysis.comparison import compare
-from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise
-from rl.evaluation.report.headline import Headline, leading_methods, style_sentences
+from rl.evaluation.report.headline import Headline, style_sentences
 from rl.evaluation.report.theme import method_looks
-from rl.evaluation.spec import read_spec
-from rl.metrics.styles import BY_OPENING
-
-FORMS = {"base": 4.04, "grpo": 1.52, "dph_js": 3.61}
-
-
-@pytest.fixture(scope="module")
-def measured(made_up_report, tmp_path_factory):
-    """A base, GRPO and DPH-JS on two splits of SQL, and FORMS as the number of styles of each."""
-    made = made_up_report(tmp_path_factory.mktemp("measured"), prompts=6)
-    for name in FORMS:
-        made.method(name)
-    comparison = compare(read_spec(made.write()))
-    summaries = {
-        name: {split: summary | {"styles": [FORMS[name], 0.0, 5.0]} for split, summary in of_splits.items()}
-        for name, of_splits in comparison.summaries.items()
-    }
-    return replace(comparison, summaries=summaries)
+from tests.evaluation.conftest import DOWN, INCLUDES_0, UP, findings
 
 
 def headline(comparison, **changed: tuple[float, float]) -> Headline:
-    """The headline if the tests of `first_second_metric` had this difference and p_holm, and no other did.
-
-    "out_" before a name is the second split; without it a change is of the first split.
-    """
-    tests = []
-    for test in paired_tests(comparison):
-        split = "out_" if test.split == "out_of_domain" else ""
-        name = f"{split}{test.first}_{test.second}_{test.metric.replace('@', '')}"
-        difference, p = changed.get(name, (0.2, 0.06))
-        interval = [difference, difference - 0.1, difference + 0.1]
-        tests.append(PairedTest(test.split, test.first, test.second, test.metric, 6, interval, p, p))
-    return Headline(comparison, tests, method_looks(comparison.spec.short_names))
+    return Headline(findings(comparison, **changed), method_looks(comparison.spec.short_names))
 
 
 NOTHING = "No difference between the base, GRPO and DPH-JS is beyond chance on these 6 questions."
-UP, DOWN, INCLUDES_0 = (0.2, 0.01), (-0.2, 0.01), (0.1, 0.01)
 
 
 @pytest.mark.parametrize(
@@ -188,66 +157,15 @@ def test_a_style_is_the_best_on_a_split_only_beyond_chance(
     measured, number, split, of_join, of_cte, wrong_in_join, said
 ):
     found = with_styles(measured, split, {"JOIN": of_join, "CTE": of_cte, "Others": 0}, wrong_in_join=wrong_in_join)
-    text = style_sentences(found, headline(measured).looks)[number]
+    text = style_sentences(found, method_looks(measured.spec.short_names))[number]
     assert said in text and text.count(" most often") == 1
     assert "GRPO uses JOIN most, in 100 % of its samples (the base: 50 %)." in text
 
 
 def test_rare_styles_and_others_are_left_out_of_the_bases_accuracy(measured, monkeypatch):
-    looks, right = headline(measured).looks, {"JOIN": 7 / 8, "CTE": 4 / 7, "Others": 0}
+    looks, right = method_looks(measured.spec.short_names), {"JOIN": 7 / 8, "CTE": 4 / 7, "Others": 0}
     text, _ = style_sentences(with_styles(measured, "in_domain", right), looks)
     assert text.startswith("In domain, the base is right in 57 % (CTE) to 88 % (JOIN) of its samples in a style.")
     monkeypatch.setattr("rl.evaluation.report.headline.LEAST_SHARE", 0.1)
     rare = style_sentences(with_styles(measured, "in_domain", right, (14, 1, 1)), looks)
     assert [text.partition(",")[0] for text in rare] == ["Out of domain"]
-
-
-@pytest.mark.parametrize(("entropy", "sign"), [(DOWN, "▼"), (UP, ""), (INCLUDES_0, "≈")])
-def test_a_tile_says_of_the_styles_what_their_numbers_show(measured, entropy, sign):
-    """GRPO's number of styles is below the base's; the entropy, which is tested, may be above."""
-    _, grpo, _ = headline(measured, grpo_base_style_entropy=entropy).tiles()[-1].bars
-    assert (grpo.value, grpo.sign) == ("1.5", sign)
-
-
-@pytest.mark.parametrize(
-    ("order", "leading"),
-    [(["dapo", "grpo", "dph_js"], ["grpo", "dph_js"]), (["grpo_cap", "dapo", "dph_js"], ["grpo_cap", "dph_js"])],
-)
-def test_grpo_leads_wherever_it_stands(made_up_report, tmp_path, order, leading):
-    made = made_up_report(tmp_path, prompts=2)
-    for name in ("base", *order):
-        made.method(name)
-    assert leading_methods(read_spec(made.write())) == leading
-
-
-def test_the_tiles_have_the_number_of_tries_of_the_title(measured):
-    tiles = headline(measured).tiles()
-    assert [tile.title for tile in tiles] == ["Pass@1", "Pass@16", "Styles"]
-    assert tiles[1].about.startswith("right at least once in 16 tries")
-    assert tiles[2].about == "forms of SQL among a question’s right answers, of 5"
-
-
-@pytest.mark.parametrize(
-    ("changed", "more"),
-    [
-        ({"grpo_base_pass8": DOWN}, ["Pass@8"]),
-        ({"dph_js_grpo_greedy": DOWN, "dph_js_grpo_keep_rate": UP}, ["Greedy accuracy", "Keep rate"]),
-        ({"grpo_base_mean16": UP, "grpo_base_pass8": DOWN}, []),  # the title leaves Pass@8 to the claims
-    ],
-)
-def test_every_claimed_metric_that_the_title_names_has_a_tile(measured, changed, more):
-    top = headline(measured, **changed)
-    assert [tile.title for tile in top.tiles()] == ["Pass@1", "Pass@16", "Styles", *more]
-    assert all(tile.title[1:] in top.title() for tile in top.tiles()[3:])
-
-
-def test_a_tile_that_the_title_names_shows_its_sign(measured):
-    tile = headline(measured, grpo_base_pass8=DOWN).tiles()[-1]
-    assert (tile.about, [bar.sign for bar in tile.bars]) == ("right at least once in 8 tries, per cent", ["", "▼", "≈"])
-
-
-def test_styles_that_are_not_sql_are_ways_of_writing(measured):
-    of_math = replace(measured, spec=measured.spec.model_copy(update={"styles_by": BY_OPENING}))
-    top = headline(of_math, dph_js_grpo_style_entropy=UP)
-    assert top.title() == "GRPO gives right answers in 1.5 styles a question, DPH-JS in 3.6."
-    assert top.tiles()[-1].about == "ways of writing among a question’s right answers, of 5"

@@ -12,9 +12,9 @@ import numpy as np
 from markupsafe import Markup
 
 from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.analysis.findings import leading_methods
 from rl.evaluation.analysis.samples import SampleSet
 from rl.evaluation.report.environment import ENVIRONMENT
-from rl.evaluation.report.headline import leading_methods
 from rl.evaluation.report.theme import (
     COLOURS,
     CORRECT_FILL,

@@ -13,17 +13,19 @@ from rl.common.listed import listed
 from rl.data.wording import number_of
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
+from rl.evaluation.analysis.findings import Findings
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.trade_off import TradeOff, trade_offs
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid, Panel, shown_methods
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import Figures
-from rl.evaluation.report.headline import Headline, leading_methods, style_sentences
+from rl.evaluation.report.headline import Headline, style_sentences
 from rl.evaluation.report.pareto_figure import NARROW, WIDE, pareto_figure
 from rl.evaluation.report.preview import HEIGHT, WIDTH
 from rl.evaluation.report.question_browser import browser_data
 from rl.evaluation.report.theme import COLOURS, Look, method_looks
+from rl.evaluation.report.tiles import tiles
 from rl.evaluation.report.training_figures import ON_OWN_PROMPTS, training_figures
 from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
 from rl.evaluation.table import Table
@@ -55,18 +57,20 @@ def render_page(
     looks, figures = method_looks(spec.short_names), Figures(comparison)
     shown = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
     grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
-    found = trade_offs(comparison, tests)
+    findings, found = Findings(comparison, tests), trade_offs(comparison, tests)
+    top = Headline(findings, looks)
     training, more_training = training_figures(spec, logs)
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,
         colours=COLOURS,
         picture=picture,
         picture_size=(WIDTH, HEIGHT),
-        top=Headline(comparison, tests, looks),
+        top=top,
+        tiles=tiles(findings, looks, top.title()),
         split=split_name(spec.splits[0]),
         prompts=comparison.samples[BASE][spec.splits[0]].prompts,
         trade_offs=found,
-        pareto=_pareto(found, leading_methods(spec), looks),
+        pareto=_pareto(found, findings.leading, looks),
         failed_gold=_failed_gold(comparison),
         left_out=_left_out(comparison),
         grids=_with_panels(comparison, grids, looks),

@@ -10,6 +10,7 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.data.sample_file import read_metadata
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS
+from rl.evaluation.analysis.findings import leading_methods
 from rl.evaluation.analysis.over_seeds import (
     SIGNIFICANT,
     Difference,
@@ -23,7 +24,6 @@ from rl.evaluation.analysis.over_seeds import (
     seed_values,
 )
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
-from rl.evaluation.report.headline import leading_methods
 from rl.evaluation.report.pareto_figure import pareto_files, write_with_pictures
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec

@@ -34,12 +34,13 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
     """
     from rl.evaluation.analysis.claims import claims
     from rl.evaluation.analysis.comparison import compare, read_progress
+    from rl.evaluation.analysis.findings import Findings
     from rl.evaluation.analysis.paired_test import paired_tests
     from rl.evaluation.analysis.trade_off import trade_offs
     from rl.evaluation.analysis.training_log import read_training_log
     from rl.evaluation.measures import definitions
     from rl.evaluation.report.answer_grid import answer_figure
-    from rl.evaluation.report.headline import Headline, leading_methods
+    from rl.evaluation.report.headline import Headline
     from rl.evaluation.report.page import render_page
     from rl.evaluation.report.pareto_figure import pareto_files, write_with_pictures
     from rl.evaluation.report.preview import FILE, preview_image
@@ -67,15 +68,15 @@ def write_report(spec: "ReportSpec", out: Path, address: str = "") -> dict:
         "_labels": {name: method.label for name, method in spec.methods.items()},
     }
     report |= {"_progress": progress} if (progress := read_progress(comparison)) else {}
-    looks = method_looks(spec.short_names)
+    findings, looks = Findings(comparison, tests), method_looks(spec.short_names)
     picture = f"{address.removesuffix('/')}/{FILE}" if address else ""
     files = {
         PAGE: render_page(comparison, judged, tests, report, logs, picture),
         "answers.svg": answer_figure(comparison),
         REPORT: json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
     }
-    write_with_pictures(out, files | pareto_files(trade_offs(comparison, tests), leading_methods(spec), looks))
-    atomic_write.write_bytes(out / FILE, preview_image(comparison, Headline(comparison, tests, looks).title()))
+    write_with_pictures(out, files | pareto_files(trade_offs(comparison, tests), findings.leading, looks))
+    atomic_write.write_bytes(out / FILE, preview_image(comparison, Headline(findings, looks).title()))
     return report
 
 
