@@ -164,7 +164,7 @@ class Experiment:
     @cached_property
     def judged_by(self) -> str:
         """What decides the scorer's verdicts."""
-        from rl.scorer.config import load_settings
+        from rl.scorer.config_file import load_settings
 
         # Which databases do not count; the task's own may not be there yet.
         sql = {"database_path": str(self.out)}

@@ -28,7 +28,8 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.scorer.app import create_app
 from rl.scorer.checks import check_scorers
-from rl.scorer.config import Settings, load_settings
+from rl.scorer.config import Settings
+from rl.scorer.config_file import load_settings
 from rl.scorer.options import parser
 
 _BACKLOG = 2048

@@ -12,7 +12,8 @@ import yaml
 from rl.common.outcomes import INFRA_ERROR, OUTCOMES
 from rl.common.time_limits import SERVER_START_S
 from rl.scorer.app import create_app
-from rl.scorer.config import Settings, load_settings
+from rl.scorer.config import Settings
+from rl.scorer.config_file import load_settings
 from rl.scorer.options import parser
 from tests.programs import REPOSITORY
 

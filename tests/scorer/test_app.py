@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from rl.common.outcomes import VERDICT_HEADER
-from rl.scorer.config import load_settings
+from rl.scorer.config_file import load_settings
 from tests.scorer.conftest import RUNAWAY, SHOP, fenced, make_database, question
 
 CITIES = "SELECT id, city FROM clients"

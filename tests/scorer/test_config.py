@@ -1,42 +1,18 @@
-"""The server's settings and options: defaults, the released server's file, and one sentence for what is wrong."""
+"""The server's settings: each has a meaning, and those that decide verdicts change their hash."""
 
-import runpy
-import socket
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
-from rl.common.errors import UserError
 from rl.scorer.config import (
     WITHOUT_EFFECT_ON_VERDICTS,
     MathSettings,
     ScorerSettings,
     ServerSettings,
-    Settings,
     SqlSettings,
     TaskSettings,
-    load_settings,
 )
-from rl.scorer.rewards import REWARD_MODELS
-from rl.scorer.server import main
-from rl.scorer.sql.engines import ENGINES
-from tests.scorer.conftest import SHIPPED_SETTINGS
-
-
-def test_the_shipped_settings_are_the_defaults(tmp_path: Path) -> None:
-    least, databases = tmp_path / "least.yaml", {"database_path": tmp_path}
-    for name, class_name, server in (
-        ("sql", "SqlDetailRewardModel", {}),
-        ("math", "MathRewardModel", {"port": 5002}),
-    ):
-        least.write_text(f"ScorerServer: {server}\nScorers: {{Scorer1: {{class_name: {class_name}}}}}")
-        assert load_settings(SHIPPED_SETTINGS.with_name(f"{name}.yaml"), sql=databases) == load_settings(
-            least, sql=databases
-        )
-    assert yaml.safe_load(SHIPPED_SETTINGS.read_text())["Scorers"]["Scorer1"]["database_path"] == "/cache/"
+from rl.scorer.config_file import load_settings
 
 
 def test_every_setting_has_its_meaning() -> None:
@@ -82,147 +58,6 @@ def test_the_verdict_sha256_differs_with_what_decides_alone(tmp_path: Path) -> N
         (tmp_path / "package" / "__init__.py").write_text(text)
         different.append(sha256())
     assert len({first, *different}) == 10
-
-
-def test_a_class_name_that_is_a_list_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "scorer.yaml").write_text("Scorers: {Scorer1: {class_name: [MathRewardModel]}}")
-    with pytest.raises(UserError, match="Scorers.Scorer1"):
-        load_settings(tmp_path / "scorer.yaml")
-
-
-SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
-MATH = "Scorers: {Scorer1: {class_name: MathRewardModel"
-TASK = "Scorers: {Scorer1: {class_name: PythonRewardModel, task: own, function: "
-WRONG = [
-    (
-        SQL + "/none/such}}",
-        "Scorers.Scorer1.database_path is '/none/such', which is not a directory; create it or pass -",
-    ),
-    ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "lacks Scorers.Scorer1.database_path; add it or pass --datab"),
-    ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1.class_name = 'Other'"),
-    (MATH + "}, Scorer2: {class_name: SqlReward_Model}}", "Scorers.Scorer2.class_name = 'SqlReward_Model'; use one of"),
-    (MATH + "}, Scorer2: {class_name: sqlrewardmodel}}", "Scorers.Scorer2.class_name = 'sqlrewardmodel'; use one of"),
-    (SQL + "., num_instance: 2}}", "num_instance"),
-    (SQL + "., num_instances: 0}}", "num_instances = 0"),
-    (SQL + ".}}\nScorerServer: {port: 70000}", "port"),
-    (SQL + ".}}\nScorerServer: {log_file: /no/log}", "log_file"),
-    (SQL + ".}}\nScorerServer: text", "ScorerServer = 'text'"),
-    ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1.class_name = None"),
-    (MATH + "}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
-    (MATH + ", order_check: true}}", "key Scorers.Scorer1.order_check"),
-    (MATH + "}}\nScorerServer: {prot: }", "key ScorerServer.prot"),
-    (MATH + "}}\nScorerSever: {port: 7000}", "unknown key ScorerSever"),
-    (MATH + ", num_instances: 1, num_instances: 2}}", "has the key num_instances twice (line 1)"),
-    (MATH + ", prediction_seconds: .inf}}", "Scorers.Scorer1.prediction_seconds = inf"),
-    (MATH + ", worker_memory_bytes: 1000}}", "Scorers.Scorer1.worker_memory_bytes = 1000"),
-    (SQL + "., max_value_bytes: 3000000000}}", "Scorers.Scorer1.max_value_bytes = 3000000000"),
-    (MATH + '}}\nScorerServer: {log_file: "a\\0b"}', "ScorerServer.log_file cannot be opened: embedded null byte"),
-    (MATH + "}}\nScorerServer: {\nport: 2024-13-45}", "'2024-13-45' in line 3 is not a valid value of the type ti"),
-    (MATH + ", num_instances: !!int abc}}", "'abc' in line 1 is not a valid value of the type int"),
-    (MATH + ", num_instances: !!timestamp x}}", "'x' in line 1 is not a valid value of the type timestamp"),
-    (MATH + ", num_instances: !!bool x}}", "'x' in line 1 is not a valid value of the type bool"),
-    (TASK + r'"/x/\ud800.py:f"}}', r"'/x/\ud800.py:f' in line 1 is not a valid value of the type str"),
-    (MATH + ", num_instances: yes}}", "Scorers.Scorer1.num_instances = True: Value error, is yes or no, not a num"),
-    (MATH + "}}\nScorerServer: {port: no}", "ScorerServer.port = False: Value error, is yes or no, not a number"),
-    ("Scorers: [1]", "Scorers = [1]"),
-    ("ScorerServer: {}", "lacks Scorers"),
-    ("just text", "holds no settings"),
-    ("a: [", "cannot be read"),
-]
-
-
-def test_a_wrong_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    def error(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        said = capsys.readouterr().err
-        assert ended.value.code == 2 and said.startswith("Error: ") and said.count("\n") == 1, said
-        return said
-
-    for text, named in WRONG:
-        (tmp_path / "wrong.yaml").write_text(text)
-        assert named in error("-c", str(tmp_path / "wrong.yaml"))
-    assert "none.yaml" in error("-c", str(tmp_path / "none.yaml"))
-    missing = tmp_path / "none" / "address"
-    assert str(missing) in error("--database-path", str(tmp_path), "--address-file", str(missing))
-    for path, why in ((tmp_path, "is a folder"), ("/proc/address", "cannot be written"), ("a\0b", "cannot be written")):
-        assert f"--address-file {path} {why}" in error("--database-path", str(tmp_path), "--address-file", str(path))
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert port in error("--database-path", str(tmp_path), "--port", port)
-    (tmp_path / "wrong.yaml").write_text(f"{SQL}{tmp_path}, num_instances: 0}}}}")
-    assert "num_instances = 0: Input should be greater than 0; change it or pass --workers N" in error(
-        "-c", str(tmp_path / "wrong.yaml")
-    )
-    for option, value, limit in [("workers", "0", "greater than 0"), ("port", "99999", "less than or equal to 65535")]:
-        said = error("--database-path", str(tmp_path), f"--{option}", value)
-        assert said == f"Error: --{option} is {value}: Input should be {limit}; change it.\n"
-    assert error("--database-path", str(tmp_path), "--address", "").startswith("Error: --address is '': ")
-
-
-def test_an_empty_section_or_key_means_the_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "settings.yaml"
-
-    def load(text: str, port: int | None = None) -> Settings:
-        path.write_text(text)
-        return load_settings(path, {"port": port}, {"database_path": tmp_path})
-
-    filled = "{class_name: SqlDetailRewardModel, gold_seconds: , num_instances: null}"
-    defaults = load(f"Scorers: {{Scorer1: {filled}}}")
-    for server in ("", "ScorerServer:\n", "ScorerServer: {}\n", "ScorerServer: {port: , address: null}\n"):
-        assert load(server + f"Scorers: {{Scorer1: {filled}}}") == defaults
-    for scorers in ("Scorers:", "Scorers: {}", "Scorers: {Scorer1: }", "Scorers: {Scorer1: {}}"):
-        assert load(f"ScorerServer:\n{scorers}") == defaults
-    assert load(f"ScorerServer:\nScorers: {{Scorer1: {filled}}}", port=7000).ScorerServer.port == 7000
-    two = load("Scorers: {Scorer1: , Scorer2: {class_name: MathRewardModel}}")
-    assert two.sql == defaults.sql and two.Scorers["Scorer2"].kind == "math"
-    three = load_settings(path, sql={"database_path": tmp_path}, every={"num_instances": 3})
-    assert [scorer.num_instances for scorer in three.Scorers.values()] == [3, 3]
-
-
-# Sections as the released server's file has them.
-RELEASED = """
-ScorerServer:
-
-Scorers:
-  Scorer1:
-    class_name: SqlDetailRewardModel
-    database_path: /cache/
-    num_instances: 1
-  MeanStd:
-    class_name: MeanStd
-    keyname: some_reward
-    num_cpus: 4
-  Dummy:
-    class_name: DummyPostProcessor
-    num_instances: 3
-Chains:
-  chain1:
-    scorers: [Scorer1]
-    post_scorers: [Dummy]
-"""
-
-
-def test_a_file_of_the_released_server_starts_this_one(
-    start_scorer: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    scorer = start_scorer(text=RELEASED)
-    assert scorer.outcome("SELECT 1") == "match" and len(scorer.workers()) == 1
-    load_settings(scorer.directory / "settings.yaml")
-    said = capsys.readouterr().err
-    assert said.startswith("Warning: ") and said.count("\n") == 1
-    assert said.endswith(
-        "ignores: Chains, Scorers.MeanStd (class_name MeanStd), Scorers.Dummy (class_name DummyPostProcessor).\n"
-    )
-
-
-def test_the_module_has_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.setattr(sys, "argv", ["rl.scorer", "--help"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("rl.scorer", run_name="__main__")
-    said = capsys.readouterr().out
-    assert ended.value.code == 0
-    assert [word for word in ("--database-path", *REWARD_MODELS, *ENGINES) if word not in said] == []
 
 
 def test_what_a_worker_may_do(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from rl.scorer.audit.options import drop_for, parser
 from rl.scorer.audit.problems import Dataset, Problem, read_problems
 from rl.scorer.audit.report import check_out, entries, summary, write_table, write_without
 from rl.scorer.checks import check_scorers
-from rl.scorer.config import load_settings
+from rl.scorer.config_file import load_settings
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.process import WorkerLost

@@ -19,7 +19,8 @@ from pyarrow import parquet
 from rl.common.errors import UserError
 from rl.scorer import checks
 from rl.scorer.audit.options import main as audit
-from rl.scorer.config import SqlSettings, load_settings
+from rl.scorer.config import SqlSettings
+from rl.scorer.config_file import load_settings
 from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.sql import lexer, scoring
 from rl.scorer.sql.engines import connection_parameters

@@ -1,0 +1,133 @@
+"""Read the scorer's YAML file into its settings (config.py), and say in one sentence what is wrong with it."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from rl.common.errors import UserError
+from rl.scorer.config import Settings
+from rl.scorer.rewards import REWARD_MODELS, SQL_CREDITS
+
+# Similarity, from 0 to 1, at which an unknown name counts as a misspelt one of ours.
+_MISSPELT = 0.8
+# The meaning of an empty section of Scorers, as in sql.yaml.
+_DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Rejects a wrong scalar, and a key that a mapping has twice; YAML's own loaders silently keep the last."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+            if isinstance(value, str):
+                value.encode()  # half a surrogate pair has no UTF-8
+        # As PyYAML raises them for 2024-13-45, !!timestamp x and !!bool x.
+        except (ValueError, AttributeError, KeyError):
+            kind = node.tag.rpartition(":")[2]
+            reason = f"{node.value!r} in line {node.start_mark.line + 1} is not a valid value of the type {kind}"
+            raise yaml.YAMLError(reason) from None
+        return value
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.YAMLError(f"it has the key {key.value} twice (line {key.start_mark.line + 1})")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load_settings(
+    path: Path, server: dict | None = None, sql: dict | None = None, every: dict | None = None
+) -> Settings:
+    """The settings of the YAML file `path`.
+
+    `server`, `sql` and `every` replace values of ScorerServer, of the scorers for SQL (database_path: of those without
+    prefix and connection) and of every scorer; None replaces nothing. An empty section means its defaults. Unknown
+    sections, such as the released server's chains and post-processors, are ignored with one warning on stderr. Raises
+    UserError for a file that cannot be read, an unknown key of a known section or a value that cannot work.
+    """
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None
+    if not isinstance(content, dict):
+        raise UserError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
+    ignored = [name for name in content if _foreign(name, Settings.model_fields)]
+    content = {name: section for name, section in content.items() if name not in ignored}
+    content["ScorerServer"] = _with(content.get("ScorerServer") or {}, server)
+    if "Scorers" in content:
+        scorers = content["Scorers"] or {"Scorer1": None}
+        if isinstance(scorers, dict):
+            scorers = {name: _with(_scorer(section, sql), every) for name, section in scorers.items()}
+            foreign = [name for name in scorers if _foreign(_class_name(scorers[name]), REWARD_MODELS)]
+            if len(foreign) < len(scorers):  # if nothing would be served, the first is rejected below
+                ignored += [f"Scorers.{name} (class_name {_class_name(scorers.pop(name))})" for name in foreign]
+        content["Scorers"] = scorers
+    try:
+        settings = Settings.model_validate(content)
+    except ValidationError as error:
+        # The server has --workers for every scorer; the audit has options that are called like the keys.
+        named = _with(_with({}, server), sql).items()
+        given = {(key, repr(value)): f"--{key.replace('_', '-')}" for key, value in named}
+        given |= {(key, repr(value)): "--workers" for key, value in _with({}, every).items()}
+        raise UserError(_sentence(path, error, given)) from None
+    if ignored:
+        names = ", ".join(ignored)
+        sys.stderr.write(f"Warning: {path} has sections that this server does not know and ignores: {names}.\n")
+    return settings
+
+
+def _with(section: Any, values: dict | None) -> Any:
+    """A section with the values that are not None; anything but a mapping is rejected later."""
+    if not isinstance(section, dict):
+        return section
+    return section | {key: value for key, value in (values or {}).items() if value is not None}
+
+
+def _scorer(section: Any, sql: dict | None) -> Any:
+    """A section of Scorers, or the default for an empty one; with the values `sql` if it is for SQL."""
+    if section in (None, {}):
+        section = _DEFAULT_SCORER
+    if _class_name(section) not in SQL_CREDITS:
+        return section
+    other_root = section.get("prefix") or section.get("connection")
+    return _with(section, (sql or {}) | ({"database_path": None} if other_root else {}))
+
+
+def _class_name(section: Any) -> str | None:
+    name = section.get("class_name") if isinstance(section, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _foreign(name: Any, ours: Iterable[str]) -> bool:
+    """Whether the name is unlike all of ours; a similar one is a mistake, which is rejected."""
+    return isinstance(name, str) and not get_close_matches(name.lower(), map(str.lower, ours), cutoff=_MISSPELT)
+
+
+def _sentence(path: Path, error: ValidationError, given: Mapping[tuple[str, str], str]) -> str:
+    """What is wrong first. given: the options of the command line by the key and the value that they replace."""
+    first = error.errors(include_url=False)[0]
+    # pydantic puts the class_name, which chose the model, into the place.
+    key = ".".join(str(part) for part in first["loc"] if part not in REWARD_MODELS)
+    flags = {"database_path": " or pass --database-path DIR", "num_instances": " or pass --workers N"}
+    flag = flags.get(last := str(first["loc"][-1]), "")
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        found, names = _class_name(first["input"]), ", ".join(REWARD_MODELS)
+        return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
+    if first["type"] == "extra_forbidden":
+        return f"The configuration {path} has an unknown key {key}; remove it or correct its name."
+    if first["type"] == "missing":
+        return f"The configuration {path} lacks {key}; add it{flag}."
+    if first["type"] == "path_not_directory":
+        return f"{key} is '{first['input']}', which is not a directory; create it{flag}."
+    if option := given.get((last, repr(first["input"]))):
+        return f"{option} is {first['input']!r}: {first['msg']}; change it."
+    return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."
