@@ -94,7 +94,8 @@ MEASURES = (
     ),
     Measure(
         "styles",
-        "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. {styled}",
+        "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. It grows with "
+        "the number of correct responses. {styled}",
         unit=NUMBER,
         used=(MAIN, OF_GROUPS, OVER_SEEDS, TERMINAL),
         of_styles=True,
@@ -102,9 +103,18 @@ MEASURES = (
     Measure(
         "style_entropy",
         "Entropy in nats of the styles among a prompt's correct responses, mean over the prompts with one: 0 is one "
-        "style, ln {styles} = {entropy:.2f} is {styles} styles in equal shares.",
+        "style, ln {styles} = {entropy:.2f} is {styles} styles in equal shares. It grows with the number of correct "
+        "responses.",
         unit=NATS,
-        used=(MAIN, TESTED, OF_GROUPS, OVER_SEEDS),
+        used=(OVER_SEEDS,),
+        of_styles=True,
+    ),
+    Measure(
+        "style_diversity",
+        "Probability that two correct responses to a prompt have different styles, mean over the prompts with two: 0 "
+        "is one style. It does not depend on the number of correct responses, so that models of different accuracy can "
+        "be compared.",
+        used=(MAIN, TESTED, OF_GROUPS),
         of_styles=True,
     ),
     Measure("style_share", "Share of each style over all samples, correct or not.", of_styles=True),

@@ -30,7 +30,7 @@ NOTHING = "No difference between the base, GRPO and DPH-JS is beyond chance on t
         ),
         (
             {
-                "dph_js_grpo_style_entropy": UP,
+                "dph_js_grpo_style_diversity": UP,
                 "grpo_base_mean16": UP,
                 "dph_js_base_mean16": UP,
                 "grpo_base_pass16": DOWN,
@@ -47,13 +47,13 @@ NOTHING = "No difference between the base, GRPO and DPH-JS is beyond chance on t
             {"grpo_base_mean16": DOWN, "dph_js_base_mean16": UP, "dph_js_base_pass16": UP},
             "GRPO is right less often than the base; DPH-JS is right more often and solves more questions in 16 tries.",
         ),
-        ({"grpo_base_style_entropy": DOWN}, "The base gives right answers in 4.0 styles a question, GRPO in 1.5."),
+        ({"grpo_base_style_diversity": DOWN}, "The base gives right answers in 4.0 styles a question, GRPO in 1.5."),
         (
-            {"grpo_base_style_entropy": DOWN, "dph_js_base_style_entropy": DOWN},
+            {"grpo_base_style_diversity": DOWN, "dph_js_base_style_diversity": DOWN},
             "The base gives right answers in 4.0 styles a question, GRPO in 1.5 and DPH-JS in 3.6.",
         ),
-        # The tested entropy says the opposite of the numbers that would be shown.
-        ({"dph_js_grpo_style_entropy": DOWN}, f"{NOTHING[:-1]}, except in style entropy."),
+        # The tested diversity says the opposite of the numbers that would be shown.
+        ({"dph_js_grpo_style_diversity": DOWN}, f"{NOTHING[:-1]}, except in style diversity."),
         ({"grpo_base_maj16": DOWN, "dph_js_grpo_maj16": UP}, f"{NOTHING[:-1]}, except in Maj@16."),
         (
             {"grpo_base_pass16": DOWN, "dph_js_grpo_pass16": UP, "dph_js_grpo_greedy": DOWN},
@@ -137,7 +137,7 @@ def with_styles(measured, split: str, right: dict[str, float], of: tuple[int, ..
 
 
 def test_styles_that_two_methods_have_may_differ_by_chance_unless_their_test_says_otherwise(measured):
-    chance = headline(measured, dph_js_grpo_style_entropy=UP, grpo_base_style_entropy=DOWN).summary()[-1]
+    chance = headline(measured, dph_js_grpo_style_diversity=UP, grpo_base_style_diversity=DOWN).summary()[-1]
     assert chance.split("; ")[0].endswith("Pass@16 and keep rate (in domain)")
     assert chance.endswith("keep rate and number of styles (out of domain).")
 

@@ -18,10 +18,10 @@ def title_and_tiles(comparison, **changed: tuple[float, float]) -> tuple[str, li
     return title, tiles(found, looks, title)
 
 
-@pytest.mark.parametrize(("entropy", "sign"), [(DOWN, "▼"), (UP, ""), (INCLUDES_0, "≈")])
-def test_a_tile_says_of_the_styles_what_their_numbers_show(measured, entropy, sign):
-    """GRPO's number of styles is below the base's; the entropy, which is tested, may be above."""
-    _, found = title_and_tiles(measured, grpo_base_style_entropy=entropy)
+@pytest.mark.parametrize(("diversity", "sign"), [(DOWN, "▼"), (UP, ""), (INCLUDES_0, "≈")])
+def test_a_tile_says_of_the_styles_what_their_numbers_show(measured, diversity, sign):
+    """GRPO's number of styles is below the base's; the diversity, which is tested, may be above."""
+    _, found = title_and_tiles(measured, grpo_base_style_diversity=diversity)
     _, grpo, _ = found[-1].bars
     assert (grpo.value, grpo.sign) == ("1.5", sign)
 
@@ -54,6 +54,6 @@ def test_a_tile_that_the_title_names_shows_its_sign(measured):
 
 def test_styles_that_are_not_sql_are_ways_of_writing(measured):
     of_math = replace(measured, spec=measured.spec.model_copy(update={"styles_by": BY_OPENING}))
-    title, found = title_and_tiles(of_math, dph_js_grpo_style_entropy=UP)
+    title, found = title_and_tiles(of_math, dph_js_grpo_style_diversity=UP)
     assert title == "GRPO gives right answers in 1.5 styles a question, DPH-JS in 3.6."
     assert found[-1].about == "ways of writing among a question’s right answers, of 5"

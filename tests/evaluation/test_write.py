@@ -88,7 +88,7 @@ def test_report_json(run):
     tests = {(t["split"], t["first"], t["second"], t["metric"]): t for t in report["_tests"]}
     assert tests["in_domain", "grpo", "base", "mean@16"]["p_holm"] < 0.01
     assert ("in_domain", "grpo", "base_again", "keep_rate") in tests
-    assert tests["in_domain", "dph_js", "grpo", "style_entropy"]["difference"][0] > 1
+    assert tests["in_domain", "dph_js", "grpo", "style_diversity"]["difference"][0] > 0.5
     assert all(test["p"] <= test["p_holm"] <= 1 for test in tests.values())
 
 
@@ -129,7 +129,7 @@ def test_results_of_groups_of_questions(run):
         accuracy = np.mean([sample["acc"] for sample in samples if ((sample["id"] - 100) % 3 == 0) is hard])
         assert found["prompts"] == (4 if hard else 8)
         assert found["pass@k"].keys() == set(KS) and found["pass@k"]["1"][0] == pytest.approx(accuracy)
-        assert {"greedy", "keep_rate", "lost", "newly_solved", "style_entropy"} <= found.keys()
+        assert {"greedy", "keep_rate", "lost", "newly_solved", "style_diversity"} <= found.keys()
     several = ["hard", "not hard", "simple", "moderate", "challenging", "not difficulty"]
     assert list(group_titles(summary).values()) == several
     assert list(group_titles({"groups": {"hard": groups["hard"]}}).values()) == ["hard", "plain"]
@@ -157,7 +157,15 @@ def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
     summary = report["grpo"]["math"]
     wrong = samples.read_text().count('"gold_empty"')
     assert (summary["gold_failures"], summary["overlong"], report["base"]["math"]["gold_failures"]) == (wrong, 2, 0)
-    for name in ("greedy", "styles", "style_entropy", "style_share", "distinct_correct", "unparsed_sql"):
+    for name in (
+        "greedy",
+        "styles",
+        "style_entropy",
+        "style_diversity",
+        "style_share",
+        "distinct_correct",
+        "unparsed_sql",
+    ):
         assert summary[name] is None
     assert {c["verdict"] for c in report["_claims"] if "greedy" in c["predicate"]} == {"not measured"}
     page = (tmp_path / "out" / "report.html").read_text()

@@ -50,11 +50,11 @@ class Findings:
         return self.verdict(split, name, self.spec.noise_floor if metric == "keep_rate" else BASE, metric)
 
     def of_styles(self, split: str, name: str, other: str) -> str:
-        """The verdict on the entropy of styles, which is tested in place of their number.
+        """The verdict on their diversity, which is tested in place of their number.
 
-        It is NOT_MEASURED if the numbers, as shown, do not differ in the direction of the entropy.
+        It is NOT_MEASURED if the numbers, as shown, do not differ in the direction of the diversity.
         """
-        found = self.verdict(split, name, other, "style_entropy")
+        found = self.verdict(split, name, other, "style_diversity")
         if found not in SIDES:
             return found
         first, second = (self.comparison.summaries[model][split]["styles"] for model in (name, other))
@@ -87,8 +87,8 @@ class Findings:
         return self._to_base(split, plain) or self._to_base(split, others)
 
     def by_chance(self, split: str) -> list[str]:
-        """The metrics in which the two methods may differ by chance; style_entropy for their number of styles."""
-        tested = self._of_pair(split, [*self._claimed(split), "style_entropy"])
+        """The metrics in which the two methods may differ by chance; style_diversity for their number of styles."""
+        tested = self._of_pair(split, [*self._claimed(split), "style_diversity"])
         return [metric for metric, verdict in tested.items() if verdict == INCONCLUSIVE]
 
     def anywhere(self, split: str) -> list[str]:

@@ -10,7 +10,7 @@ from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.majority import ks_of_majority, majority_at_k
 from rl.metrics.pass_at_k import SOLVED_IN, k_values, pass_at_k
-from rl.metrics.styles import distinct_styles, style_counts, style_entropy
+from rl.metrics.styles import distinct_styles, style_counts, style_diversity, style_entropy
 
 
 def prompt_metrics(
@@ -59,6 +59,7 @@ def prompt_metrics(
         among_correct = style_counts(samples.style, samples.correct, len(samples.style_names))
         metrics["styles"] = distinct_styles(among_correct)
         metrics["style_entropy"] = style_entropy(among_correct)
+        metrics["style_diversity"] = style_diversity(among_correct)
     return metrics
 
 

@@ -51,7 +51,9 @@ class Headline:
         chance: dict[str, list[str]] = {}
         for split in (self.split, *self.further):
             if metrics := self.findings.by_chance(split):
-                names = ["number of styles" if metric == "style_entropy" else metric_name(metric) for metric in metrics]
+                names = [
+                    "number of styles" if metric == "style_diversity" else metric_name(metric) for metric in metrics
+                ]
                 chance.setdefault(listed(names), []).append(split_name(split).lower())
         parts = [f"{metrics} ({listed(splits)})" for metrics, splits in chance.items()]
         return [*lines, f"{self._both()} may differ by chance in {'; in '.join(parts)}."] if parts else lines
