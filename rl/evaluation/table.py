@@ -1,5 +1,6 @@
 """A table of results, written as Markdown, LaTeX (booktabs) and text; report/page.html writes it as HTML."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -16,6 +17,7 @@ class Cell:
         signed: show the sign, also of a number that rounds to 0, so that one sees on which side of 0 a limit is.
         note: shown in place of the limits.
         kind: the CSS class of a verdict on the page; STRONG is bold in Markdown and LaTeX.
+        above_zero: show a number that rounds to 0 as "< 0.001", because it is not 0.
     """
 
     value: float | str
@@ -25,6 +27,7 @@ class Cell:
     signed: bool = False
     note: str = ""
     kind: str = ""
+    above_zero: bool = False
 
     @property
     def text(self) -> str:
@@ -45,12 +48,23 @@ class Cell:
         return f"{self.text} {self.low:.{self.digits - 1}f}-{self.high:.{self.digits - 1}f}"
 
     def _number(self, value: float) -> str:
+        if self.above_zero and round(value, self.digits) == 0:
+            return f"< {10**-self.digits:.{self.digits}f}"
         if not self.signed:
             return f"{value:.{self.digits}f}"
         return f"{value:+.{self.digits}f}".replace("-", "−") if value else f"{0:.{self.digits}f}"
 
 
 STRONG = "strong"
+
+
+def p_cell(p: float) -> Cell:
+    return Cell(p, digits=3, above_zero=True)
+
+
+def p_in_words(p: float) -> str:
+    """p 0.012, or p < 0.001."""
+    return f"p {p_cell(p).text}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +137,9 @@ def _markdown_cell(cell: Cell | None) -> str:
 
 
 def _markdown_escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    # A "<" before a blank begins no tag.
+    escaped = re.sub(r"<(?! )", "&lt;", text.replace("\\", "\\\\").replace("|", "\\|"))
+    return escaped.replace("\n", " ")
 
 
 def as_text(table: Table) -> str:

@@ -10,7 +10,7 @@ from rl.evaluation.analysis.claims import INCONCLUSIVE, LOWER, NOT_MEASURED, NOT
 from rl.evaluation.analysis.questions import PLAIN
 from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
 from rl.evaluation.spec import BASE, split_name
-from rl.evaluation.table import NO_VALUE, Cell, Row, Table, plain_columns
+from rl.evaluation.table import NO_VALUE, Cell, Row, Table, p_cell, plain_columns
 
 VERDICT_CLASSES = {
     SUPPORTED: "yes",
@@ -104,11 +104,11 @@ def tests_table(split: str, tests: Iterable[dict], labels: Mapping[str, str]) ->
     rows = []
     for test in (test for test in tests if test["split"] == split):
         cells = [Cell(heading(test["metric"])), interval_cell(test["metric"], test["difference"], signed=True)]
-        cells += [Cell(test["p"], digits=4), Cell(test["p_holm"], digits=4)]
+        cells += [p_cell(test["p"]), p_cell(test["p_holm"])]
         rows.append(Row(f"{labels[test['first']]} − {labels[test['second']]}", "", cells))
     caption = (
-        f"{split_name(split)}: paired differences with 95 % intervals, and p-values of sign-flip permutation tests "
-        "over questions, corrected by Holm over the metrics of a pair of methods."
+        f"{split_name(split)}: paired differences with 95 % intervals, not corrected, and p-values of sign-flip "
+        "permutation tests over questions, corrected by Holm over the metrics of a pair of methods."
     )
     columns = plain_columns("Metric", "Difference", "p", "p (Holm)")
     return Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, rows, head="Methods")

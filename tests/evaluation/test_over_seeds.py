@@ -196,7 +196,8 @@ def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():
     assert "\nLeft out, because a run has no value: keep.\n" in text
     assert "\n- Higher with p at most 0.05:\n  - greedy: JS minus GRPO\n" in text
     assert "\n- Lower with p at most 0.05:\n  - greedy, out of domain: JS minus GRPO\n" in text
-    assert "| **-0.101 ± 0.002, p 0.000** | 0.100 ± 0.248, p 0.225 |" in text
+    assert "corrected by Holm over the columns of one pair (here are 1 pair with 3 tests):" in text
+    assert "| **-0.101 ± 0.002, p < 0.001** | 0.100 ± 0.248, p 0.225 |" in text
 
 
 def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_path):

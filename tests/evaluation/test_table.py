@@ -1,6 +1,6 @@
 """A small table as Markdown and as LaTeX."""
 
-from rl.evaluation.table import Cell, Row, Table, latex, latex_escape, markdown
+from rl.evaluation.table import Cell, Row, Table, latex, latex_escape, markdown, p_cell, p_in_words, plain_columns
 
 
 def test_a_small_table_by_hand():
@@ -29,3 +29,9 @@ def test_a_small_table_by_hand():
     assert latex_escape(r"a\b_c^2 {50%} & #1 ~ $x$ η<1") == (
         r"a\textbackslash{}b\_c\textasciicircum{}2 \{50\%\} \& \#1 \textasciitilde{} \$x\$ $\eta$\textless{}1"
     )
+
+
+def test_a_p_is_never_zero():
+    assert [p_in_words(p) for p in (0.0004, 0.0006, 0.0494, 1.0)] == ["p < 0.001", "p 0.001", "p 0.049", "p 1.000"]
+    table = Table("", "", plain_columns("p"), [Row("A", "", [p_cell(0.00005)])])
+    assert markdown(table).endswith("| ---: |\n| A | < 0.001 |\n")

@@ -8,7 +8,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.data.sample_file import read_metadata
+from rl.data.sample_file import SampleMetadata, read_metadata
+from rl.data.wording import number_of
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS
 from rl.evaluation.analysis.findings import leading_methods
 from rl.evaluation.analysis.over_seeds import (
@@ -27,7 +28,7 @@ from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.pareto_figure import pareto_files, write_with_pictures
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
-from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, plain_columns
+from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, p_in_words, plain_columns
 
 SIDES = {"Higher": 1, "Lower": -1}
 # Keys of the values: those from a SeedComparison, and those that belong to one part of a study.
@@ -164,7 +165,10 @@ def seeds_page(
         split: the one that columns without a split's name belong to.
         sentences: what else holds of all seeds, such as what pareto.svg shows.
     """
-    over = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t)."
+    over = (
+        f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t). "
+        "Intervals are not corrected for the number of comparisons."
+    )
     of_split = split.replace("_", " ")
     several = len(seeds) > 1
     parts = [f"{over if several else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
@@ -180,7 +184,11 @@ def seeds_page(
     if of_groups:
         parts += [f"Groups of the questions, {of_split}:\n", markdown(_values(found, labels, of_groups))]
     if found.differences:
-        how = "seed by seed; p of paired t-tests, corrected by Holm over the columns of a pair"
+        tests = sum(map(len, found.differences.values()))
+        how = (
+            "seed by seed; p of paired t-tests, corrected by Holm over the columns of one pair (here are "
+            f"{number_of(len(found.differences), 'pair')} with {number_of(tests, 'test')})"
+        )
         parts.append(f"Differences, {how if several else 'which one seed cannot test'}:\n")
         if several:
             significant = {side: _significant(found.differences, labels, side) for side in SIDES}
@@ -215,9 +223,8 @@ def _values(found: SeedComparison, labels: Mapping[str, str], columns: Sequence[
 def _cell(value: OverSeeds) -> Cell:
     note = f"± {(value.interval[1] - value.interval[0]) / 2:.3f}" if value.interval else ""
     if isinstance(value, Difference) and value.p_holm is not None:
-        return Cell(
-            value.mean, digits=3, note=f"{note}, p {value.p_holm:.3f}", kind=STRONG if value.significant else ""
-        )
+        kind = STRONG if value.significant else ""
+        return Cell(value.mean, digits=3, note=f"{note}, {p_in_words(value.p_holm)}", kind=kind)
     return Cell(value.mean, digits=3, note=note)
 
 
