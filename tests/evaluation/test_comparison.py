@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.questions import groups_of, read_questions
+from rl.evaluation.report.page import caveats
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
 
@@ -48,7 +50,18 @@ def test_a_missing_value_that_pandas_wrote_as_nan_is_plain(tmp_path):
     levels = [{"level": 1.0, "of_none": None}, {"level": float("nan"), "of_none": float("nan")}]
     pd.DataFrame([{"id": id, "extra_info": of} | question for id, of in enumerate(levels)]).to_parquet(path)
     assert groups_of([path], ["level", "of_none"]) == ["level"]
-    assert read_questions([path], np.array([0, 1]), ["level", "of_none"]).groups == {"level": ["1.0", "plain"]}
+    found = read_questions([path], np.array([0, 1]), ["level", "of_none"])
+    assert found.groups == {"level": ["1.0", "plain"]} and found.databases == frozenset()
+
+
+def test_a_report_says_how_many_databases_its_questions_are_about(run):
+    said = (
+        "The tests treat questions as independent. They are about 1 database (In domain) and 1 database (Out of domain)"
+        ", and effects that differ between databases make the intervals too narrow."
+    )
+    assert said in caveats(run.comparison, [])
+    unknown = {split: replace(of, databases=frozenset()) for split, of in run.comparison.questions.items()}
+    assert not any("databases" in text for text in caveats(replace(run.comparison, questions=unknown), []))
 
 
 def test_styles_are_read_from_the_structure_if_no_comment_says_them(made_up_report, tmp_path):

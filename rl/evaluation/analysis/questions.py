@@ -33,6 +33,7 @@ class Questions:
     texts: list[str]  # [P]
     references: list[str]  # [P], the reference SQL or answer
     groups: dict[str, list[str]]  # {key: [P] values}
+    databases: frozenset[str] = frozenset()  # db_ids of SQL
 
     def few_valued(self) -> dict[str, dict[str, np.ndarray]]:
         """{key: {value: [P] bool}} of the keys with two to MOST_VALUES values."""
@@ -68,6 +69,7 @@ def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]
         texts=[_text(row["prompt"]) for row in wanted],
         references=[_reference(row["reward_model"]) for row in wanted],
         groups={key: [_value(key, info.get(key)) for info in infos] for key in _occurring(infos, groups)},
+        databases=frozenset(filter(None, (_database(row["reward_model"]) for row in wanted))),
     )
 
 
@@ -114,6 +116,11 @@ def _text(messages: list[dict[str, str]]) -> str:
 def _reference(reward_model: dict[str, Any] | None) -> str:
     truth = (reward_model or {}).get("ground_truth")
     return str(truth.get("gold_sql", "") if isinstance(truth, dict) else "" if truth is None else truth)
+
+
+def _database(reward_model: dict[str, Any] | None) -> str | None:
+    truth = (reward_model or {}).get("ground_truth")
+    return truth.get("db_id") if isinstance(truth, dict) else None
 
 
 def _rank(value: str) -> tuple[bool, int, str]:

@@ -162,6 +162,12 @@ def caveats(comparison: Comparison, claims: list[Claim]) -> list[str]:
         + (f": {uncertain} of {len(compared)} here are inconclusive." if uncertain else "."),
         "Several styles are not a higher Pass@k: a model can keep its styles and solve no more prompts.",
     ]
+    if databases := {split: of.databases for split, of in comparison.questions.items() if of.databases}:
+        of_splits = (f"{number_of(len(of), 'database')} ({split_name(split)})" for split, of in databases.items())
+        texts.append(
+            f"The tests treat questions as independent. They are about {listed(of_splits)}, and effects that differ "
+            "between databases make the intervals too narrow."
+        )
     if coupled := _drawn_as_the_base(comparison):
         texts.append(
             f"{listed(coupled)}: drawn with the base’s seed. Where the policy has hardly changed, its responses "
