@@ -9,16 +9,20 @@ hand, and tests/docs/test_study.py compares them with the values.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.study import SEEDS
-from rl.evaluation.analysis.over_seeds import SIGNIFICANT, read_values
+from rl.evaluation.analysis.over_seeds import SIGNIFICANT, base_values, read_values
 from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
 from rl.evaluation.report.pareto_figure import pareto_files
+from rl.evaluation.spec import BASE, LABELS
+from rl.evaluation.table import p_in_words
 
 DOCS = Path(__file__).resolve().parents[1]
 STUDY, PAGE = DOCS / "study", DOCS / "explanation" / "study.md"
@@ -31,7 +35,8 @@ TITLES = {
 }
 FIRST, LAST = "| | Pass@1 |", "What follows is descriptive.\n"
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
-# A recipe is chosen on the first seeds: above the base in each of them in these columns. The other seeds test it.
+# The recipe was chosen on the first seeds: above the base's first draw in each of them in these columns. The other
+# seeds test it.
 CHOSEN_ON, ABOVE_IN = (1, 2, 3), ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 LEADING = ("grpo", "dph_f_solved_cap")  # GRPO and the recipe, as in README.md
@@ -55,7 +60,7 @@ def section(values: Mapping[str, Any]) -> str:
     said = [
         PICTURE.format(_in_words(run)),
         *(found.sentence for found in trade_offs_over_seeds(values)),
-        _recipe(values),
+        *_recipe(values),
     ]
     return "\n\n".join(_parts(values, said=said, not_run=not_run))
 
@@ -81,7 +86,7 @@ def bases(values: Mapping[str, Any]) -> str:
         for number, seed in enumerate(values["base_seed"])
         for name, of in _named(values, f"base model {seed}")
     ]
-    return "\n\n".join(_parts(values, rows))
+    return "\n\n".join(_parts(values, rows, over="base models"))
 
 
 def _parts(
@@ -89,6 +94,7 @@ def _parts(
     rows: Iterable[str] = (),
     said: Iterable[str] = (),
     not_run: str = "",
+    over: str = "seeds",
 ) -> Iterator[str]:
     """The table, the primary comparisons if one is decided, and how many are not.
 
@@ -96,28 +102,30 @@ def _parts(
         rows: of the table; the means unless given.
         said: paragraphs below the table.
         not_run: follows that number.
+        over: what the interval is over.
     """
     rows = rows or [_row(name, [of[column]["mean"] for column in COLUMNS]) for name, of in _named(values, "base")]
-    have = _in_words(len(values["seeds"]))
+    have = f"{_in_words(len(values['seeds']))} {over}"
     differences = [value for of in values["primary"].values() for value in of.values()]
     undecided = sum(not _decided(value) for value in differences)
     yield "\n".join([f"| | {' | '.join(COLUMNS)} |", "|" + "---|" * (1 + len(COLUMNS)), *rows])
     yield from said
     if undecided == len(differences):
-        yield f"None of the {len(differences)} primary comparisons is decided with {have} seeds{not_run}. {LAST}"
+        yield f"None of the {len(differences)} primary comparisons is decided with {have}{not_run}. {LAST}"
         return
     yield (
-        f"The primary comparisons: the mean difference, its 95 % interval over the {have} seeds, and p, corrected over "
-        f"all of them. Bold: p is at most {f'{SIGNIFICANT:.2f}'.lstrip('0')}."
+        f"The primary comparisons: the mean difference, its 95 % interval over the {have}, not corrected, and p, "
+        f"corrected over all of them. Bold: p is at most {f'{SIGNIFICANT:.2f}'.lstrip('0')}."
     )
     yield _primary(values)
     number = f"{undecided} of the {len(differences)} are" if undecided else "None is"
-    yield f"{number} undecided with {have} seeds{not_run}. {LAST}"
+    yield f"{number} undecided with {have}{not_run}. {LAST}"
 
 
 def _named(values: Mapping[str, Any], base: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The base's columns under the name `base`, and every method's under its label."""
-    yield base, values["bases"]["base"]
+    """The columns of the base's draws, the first one under the name `base`, and every method's under its label."""
+    for draw, of in values["bases"].items():
+        yield base + LABELS[draw].removeprefix(LABELS[BASE]), of
     yield from ((values["labels"][name], of) for name, of in values["methods"].items())
 
 
@@ -129,20 +137,33 @@ def _in_words(number: int) -> str:
     return WORDS[number] if number < len(WORDS) else str(number)
 
 
-def _recipe(values: Mapping[str, Any]) -> str:
-    """The methods that are above the base in and out of domain, in the first seeds and in the later ones."""
-    base, parts = values["bases"]["base"], []
+def _recipe(values: Mapping[str, Any]) -> Iterator[str]:
+    """How the recipe was chosen on the first seeds, if all of them are there, and whether the later ones agree."""
+    if not {*CHOSEN_ON} <= {*values["seeds"]}:
+        return
+    first = {column: values["bases"][BASE][column]["values"] for column in ABOVE_IN}
+    mean = {column: base_values(values, column) for column in ABOVE_IN}
+    parts = []
     for name, of in values["methods"].items():
-        pairs = (zip(of[column]["values"], base[column]["values"], strict=True) for column in ABOVE_IN)
-        of_seeds = [all(one > other for one, other in seed) for seed in zip(*pairs, strict=True)]
-        above = dict(zip(values["seeds"], of_seeds, strict=True))
-        if all(above.pop(seed, True) for seed in CHOSEN_ON):
-            later = above.values()
-            parts.append(f"{values['labels'][name]} ({sum(later)} of the {len(later)} later seeds agree)")
-    return (
-        f"Above the base in Pass@1 and in Pass@8, in domain and out of domain, in each of seeds {CHOSEN_ON[0]} to "
-        f"{CHOSEN_ON[-1]}: {', '.join(parts) or 'no method'}."
+        if not all(above for seed, above in _above(values, of, first).items() if seed in CHOSEN_ON):
+            continue
+        above = _above(values, of, mean)
+        chosen = [above.pop(seed) for seed in CHOSEN_ON]
+        later = f" and in {sum(above.values())} of the {len(above)} later seeds" if above else ""
+        parts.append(f"{values['labels'][name]} (above both draws' mean in {sum(chosen)} of them{later})")
+    yield (
+        f"The recipe was chosen on seeds {CHOSEN_ON[0]} to {CHOSEN_ON[-1]} with the base's first draw alone. Above it "
+        "in Pass@1 and in Pass@8, in domain and out of domain, in each of these seeds: "
+        f"{', '.join(parts) or 'no method'}."
     )
+
+
+def _above(
+    values: Mapping[str, Any], of_method: Mapping[str, Any], base: Mapping[str, Sequence[float]]
+) -> dict[int, bool]:
+    """{seed: whether a method is above these values of the base in every column}."""
+    found = [np.greater(of_method[column]["values"], of_base) for column, of_base in base.items()]
+    return dict(zip(values["seeds"], np.all(found, axis=0).tolist(), strict=True))
 
 
 def _decided(value: Mapping[str, Any]) -> bool:
@@ -163,8 +184,7 @@ def _primary(values: Mapping[str, Any]) -> str:
 def _difference(value: Mapping[str, Any]) -> str:
     mean = f"{value['mean']:+.3f}"
     low, high = value["interval"]
-    p = f"p {value['p_holm']:.3f}" if value["p_holm"] >= 0.0005 else "p < 0.001"
-    return f"{f'**{mean}**' if _decided(value) else mean} [{low:+.3f}, {high:+.3f}], {p}"
+    return f"{f'**{mean}**' if _decided(value) else mean} [{low:+.3f}, {high:+.3f}], {p_in_words(value['p_holm'])}"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -6,13 +6,17 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from rl.common.errors import UserError
 from rl.evaluation.analysis.over_seeds import (
+    BaseError,
+    Difference,
     OverSeeds,
     SeedComparison,
     columns_of,
     compare_methods,
+    compare_primary,
     compare_seeds,
     seed_values,
 )
@@ -118,6 +122,53 @@ def test_primary_comparisons_are_corrected_together_and_with_the_base(written):
     assert "| GRPO minus base | 0.375 ± 1.588, p 0.614 |" in named and "| DPH-JS minus base | 0.500 ± 0.000" in named
 
 
+def minus_base(drawn_with: list[int] | None, again: list[float] | None = None) -> Difference:
+    """A method's differences .08, .10, .12 and .14 from the base's .42: the mean of its draws .40 and .44, or one."""
+    draws = {"base": [0.42] * 4} if again is None else {"base": [0.84 - value for value in again], "base_again": again}
+    values = {"grpo": [0.5, 0.52, 0.54, 0.56], **draws}
+    columns = {name: [{"Pass@1": value} for value in of] for name, of in values.items()}
+    found = compare_primary(columns, {("grpo", "base"): ["Pass@1"]}, drawn_with)["grpo - base"]["Pass@1"]
+    assert found.mean == pytest.approx(0.11) and found.p_holm == found.p
+    return found
+
+
+# Four seeds: variance of the mean .02^2 * 5/3 / 4 = 1/6000, 3 degrees of freedom. The draws differ by .04: one has the
+# variance .0008, their mean .0004. Of two pairs of draws with two seeds each, a third of it is not in the spread.
+OF_SEEDS, OF_DRAWS = 1 / 6000, 0.0004
+
+
+@pytest.mark.parametrize(
+    ("drawn_with", "again", "variance", "pairs"),
+    [
+        (None, None, 0.0, 1),  # a single draw does not show its error
+        (None, [0.44] * 4, OF_DRAWS, 1),
+        ([0, 0, 0, 0], [0.44] * 4, OF_DRAWS, 1),
+        ([0, 0, 1, 1], [0.44] * 4, OF_DRAWS / 3, 2),
+        ([0, 1, 2, 3], [0.44] * 4, 0.0, 4),
+    ],
+)
+def test_a_difference_from_the_base_has_the_error_of_its_draws(drawn_with, again, variance, pairs):
+    found = minus_base(drawn_with, again)
+    total = OF_SEEDS + variance
+    freedom = min(3, total**2 / (OF_SEEDS**2 / 3 + variance**2 / pairs))
+    half = stats.t.ppf(0.975, freedom) * total**0.5
+    assert found.interval == pytest.approx((0.11 - half, 0.11 + half))
+    assert found.p == pytest.approx(2 * stats.t.sf(0.11 / total**0.5, freedom))
+
+
+def test_the_interval_of_a_difference_from_the_base_covers_the_truth():
+    """Where base and seeds have equal errors, 94 of 100 do; without the base's error, 86 would."""
+    rng, covered = np.random.default_rng(0), {True: 0, False: 0}
+    runs = 2000
+    for _ in range(runs):
+        draws = rng.normal(0, 0.45, (2, 1)).repeat(10, axis=1)  # the error of their mean: .32
+        values = rng.normal(0, 1, 10) - draws.mean(axis=0)  # the error of their mean: .32
+        for shown, error in ((True, BaseError.of(draws.tolist(), [0] * 10)), (False, BaseError())):
+            low, high = Difference.tested(values.tolist(), error).interval
+            covered[shown] += low < 0 < high
+    assert covered[True] / runs > 0.92 and covered[False] / runs < 0.9
+
+
 def test_the_table_has_a_row_for_each_method_and_difference(written):
     folder, _, table = written
     values = table[table.index("| greedy") - 5 :]
@@ -204,7 +255,8 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
     folder, content, _ = written
     parts = []
     for number, seed in enumerate(content["seeds"]):
-        part = content | {"seeds": [seed], "seconds_of_stages": {"task": seed}}
+        drawn_with = [content["drawn_with"][number]]
+        part = content | {"seeds": [seed], "drawn_with": drawn_with, "seconds_of_stages": {"task": seed}}
         for rows in ("bases", "methods"):
             part[rows] = {
                 name: {column: of | {"values": [of["values"][number]]} for column, of in columns.items()}
@@ -245,6 +297,7 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
     )
     sampling = content["sampling"] | {"top_p": 0.5}
     assert refused({"bases": bases, "sampling": sampling}).endswith("differ in sampling: they are not of one study.")
+    assert content["drawn_with"] == [101, 101]
     assert "has seed 1, which another part has too" in refused({"sampling": content["sampling"], "seeds": [1]})
     parts[1].write_text(json.dumps(content | {"seeds": [3, 4], "bases": {"base": {"Pass@1": 0.5}}}))
     assert "part_2.json is not the .json file of a study (TypeError" in refused({})

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rl.evaluation.analysis.paired_test import paired_tests
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_offs_over_seeds
 
@@ -97,6 +99,10 @@ def test_values_over_seeds_become_points_of_every_split():
         "chord": ("gold", False),
         "dph_js": (None, True),
     }
+    # The reference is the mean of both draws.
+    again = {column: {"mean": v + 0.1, "values": [v + 0.1, v + 0.1]} for column, v in base.items()}
+    both = trade_offs_over_seeds(content | {"bases": content["bases"] | {"base_again": again}})
+    assert both[0].base == pytest.approx((25, 65)) and both[1].bases == [pytest.approx((45, 85))] * 2
     assert trade_offs_over_seeds(content | {"methods": {"grpo": values}}) == []  # one method trades nothing off
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from rl.common.listed import listed
 from rl.evaluation.analysis.claims import SUPPORTED, compared
 from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.analysis.over_seeds import base_values
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.measures import interval_of
 from rl.evaluation.spec import BASE, GOLD, WITH_DIVERGENCE, Role, split_name
@@ -47,7 +48,7 @@ class TradeOff:
     """The methods of one split; {method: its point}.
 
     Attributes:
-        base: the mean over seeds.
+        base: the mean over seeds, and over its draws if there are seeds.
         bases: of each seed, if there are several.
     """
 
@@ -124,9 +125,8 @@ def trade_offs_over_seeds(content: Mapping) -> list[TradeOff]:
             pairs = zip(*(of[column]["values"] for column in columns), strict=True)
             description = content["labels"][name], content["roles"].get(name), name.startswith(WITH_DIVERGENCE)
             points[name] = Point(*description, [(100 * x, 100 * y) for x, y in pairs])
-        of_base = [content["bases"][BASE][column] for column in columns]
-        x, y = (100 * of["mean"] for of in of_base)
-        bases = [(100 * x, 100 * y) for x, y in zip(*(of["values"] for of in of_base), strict=True)]
+        bases = [(100 * x, 100 * y) for x, y in zip(*(base_values(content, column) for column in columns), strict=True)]
+        x, y = np.mean(bases, axis=0).tolist()
         if points:
             found.append(TradeOff(split, k, (x, y), points, bases))
     return _worth_drawing(found)

@@ -36,6 +36,9 @@ COMPARED = ("bases", "methods", "differences", "primary")
 OF_A_PART = ("seconds_of_stages", "at_once")
 # The seed of the study's base model; in parts that were joined and differ in it, a list with one for each seed.
 BASE_SEED = "base_seed"
+# What the random numbers of each seed's base came from. Older files lack it: they had the same ones for all seeds.
+DRAWN_WITH = "drawn_with"
+OF_SEEDS = ("seeds", BASE_SEED, DRAWN_WITH)
 
 
 def write_seeds(
@@ -77,6 +80,7 @@ def write_seeds(
         "roles": {method: role for method in labels if (role := first.methods[method].role)},
         "leading": leading_methods(first),
         "sampling": _sampling(first),
+        DRAWN_WITH: [_of_base(spec).seed for spec in specs.values()],
     } | dict(facts)
     return _write_comparison(out, name, values, list(specs), about, baselines, primary)
 
@@ -100,10 +104,11 @@ def write_parts(
     """
     contents = [read_values(part) for part in parts]
     first = contents[0]
-    of_all = {key for content in contents for key in content} - {*COMPARED, *OF_A_PART, "seeds", BASE_SEED}
+    of_all = {key for content in contents for key in content} - {*COMPARED, *OF_A_PART, *OF_SEEDS}
     about = {key: value for key, value in first.items() if key in of_all}
     seeds: list[int] = []
     of_bases: list[int | None] = []
+    drawn_with: list[int | None] = []
     values: dict[str, list] = {method: [] for method in [*first["bases"], *first["methods"]]}
     for part, content in zip(parts, contents, strict=True):
         different = [key for key in sorted(of_all) if content.get(key) != first.get(key)]
@@ -113,6 +118,7 @@ def write_parts(
         if twice := sorted({*seeds} & {*content["seeds"]}):
             raise UserError(f"{part} has seed {twice[0]}, which another part has too: leave one of them out.")
         seeds += content["seeds"]
+        drawn_with += content.get(DRAWN_WITH) or [None] * len(content["seeds"])
         of_base = content.get(BASE_SEED)
         of_bases += of_base if isinstance(of_base, list) else [of_base] * len(content["seeds"])
         for method, of in (content["bases"] | content["methods"]).items():
@@ -122,13 +128,17 @@ def write_parts(
             ]
     if {*of_bases} != {None}:
         about[BASE_SEED] = of_bases[0] if len({*of_bases}) == 1 else of_bases
+    about |= {DRAWN_WITH: drawn_with} if {*drawn_with} != {None} else {}
     return _write_comparison(out, name, values, seeds, about, baselines, primary)
 
 
 def _sampling(spec: ReportSpec) -> dict[str, float]:
     """How every model of a report was sampled, on its first split."""
-    metadata = read_metadata(spec.methods[BASE].splits[spec.splits[0]].samples)
-    return {name: getattr(metadata, name) for name in COMMON_SETTINGS}
+    return {name: getattr(_of_base(spec), name) for name in COMMON_SETTINGS}
+
+
+def _of_base(spec: ReportSpec) -> SampleMetadata:
+    return read_metadata(spec.methods[BASE].splits[spec.splits[0]].samples)
 
 
 def _write_comparison(
@@ -141,7 +151,7 @@ def _write_comparison(
     primary: Mapping[tuple[str, str], Sequence[str]],
 ) -> Path:
     labels = about["labels"]
-    found = compare_seeds(values, list(labels), baselines, about["columns"], primary)
+    found = compare_seeds(values, list(labels), baselines, about["columns"], primary, about.get(DRAWN_WITH))
     content = {key: _as_json(getattr(found, key)) for key in COMPARED} | {"seeds": list(seeds)} | dict(about)
     pareto = trade_offs_over_seeds(content)
     sentences = [trade_off.sentence for trade_off in pareto]
@@ -172,6 +182,9 @@ def seeds_page(
     of_split = split.replace("_", " ")
     several = len(seeds) > 1
     parts = [f"{over if several else f'Seed {seeds[0]} alone.'} Columns that name no split: {of_split}.\n"]
+    if BASE_AGAIN in found.bases and (sentences or found.primary):
+        error = "; intervals of differences from it include their error" if found.primary and several else ""
+        parts.append(f"Methods are compared with the mean of the base's two draws{error}.\n")
     parts += [f"{sentence}\n" for sentence in sentences]
     if found.primary:
         how = "p of paired t-tests, corrected by Holm over all of them" if several else "one seed cannot test them"
