@@ -76,6 +76,22 @@ def test_every_recorded_result_follows_from_the_recorded_values(name):
                 assert stored[fact] == pytest.approx(getattr(result, fact), abs=1e-9), (part, row, column, fact)
 
 
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_recorded_numbers_of_questions_are_those_of_the_values(name):
+    """Greedy accuracy and Pass@n are whole numbers of questions."""
+    recorded = json.loads((FOLDER / f"{name}.json").read_text())
+    for split, of_split in {"in_domain": "", "out_of_domain": ", out of domain"}.items():
+        shares = [
+            value
+            for of in [*recorded["bases"].values(), *recorded["methods"].values()]
+            for metric in ("greedy", "Pass@32")
+            for value in of[metric + of_split]["values"]
+        ]
+        counts = np.multiply(shares, recorded["questions"][split]["prompts"])
+        assert np.abs(counts - counts.round()).max() < 1e-6
+        assert (counts.round() % 2).any() and (counts.round() % 3).any(), "a smaller number would do"
+
+
 @pytest.mark.parametrize("method", STUDY["methods"])
 def test_the_tables_have_the_means_of_the_runs(method):
     columns, text = STUDY["methods"][method], (FOLDER / "study.md").read_text()

@@ -298,7 +298,17 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
     sampling = content["sampling"] | {"top_p": 0.5}
     assert refused({"bases": bases, "sampling": sampling}).endswith("differ in sampling: they are not of one study.")
     assert content["drawn_with"] == [101, 101]
-    assert "has seed 1, which another part has too" in refused({"sampling": content["sampling"], "seeds": [1]})
+    asked = content["questions"]
+    assert asked["in_domain"]["prompts"] == PROMPTS and len(asked["out_of_domain"]["sha256"]) == 1
+    fewer = asked | {"in_domain": asked["in_domain"] | {"prompts": 96}}
+    assert "differ in the prompts of in_domain: they" in refused({"sampling": content["sampling"], "questions": fewer})
+    others = asked | {"out_of_domain": asked["out_of_domain"] | {"sha256": ["another"]}}
+    assert "differ in the sha256 of out_of_domain: they" in refused({"questions": others})
+    assert "has seed 1, which another part has too" in refused({"questions": asked, "seeds": [1]})
+    # An older file knows less, which forbids nothing.
+    parts[1].write_text(json.dumps(json.loads(parts[1].read_text()) | {"seeds": [2], "questions": {}}))
+    joined = write_parts(tmp_path / "older", "study", parts, ["grpo"]).with_suffix(".json")
+    assert json.loads(joined.read_text())["questions"] == asked
     parts[1].write_text(json.dumps(content | {"seeds": [3, 4], "bases": {"base": {"Pass@1": 0.5}}}))
     assert "part_2.json is not the .json file of a study (TypeError" in refused({})
     parts[1].write_text(json.dumps({key: value for key, value in content.items() if key != "columns"}))

@@ -39,6 +39,8 @@ BASE_SEED = "base_seed"
 # What the random numbers of each seed's base came from. Older files lack it: they had the same ones for all seeds.
 DRAWN_WITH = "drawn_with"
 OF_SEEDS = ("seeds", BASE_SEED, DRAWN_WITH)
+# {split: the number of its prompts and the SHA-256 of its data files}; older files have the number alone.
+QUESTIONS = "questions"
 
 
 def write_seeds(
@@ -81,6 +83,7 @@ def write_seeds(
         "leading": leading_methods(first),
         "sampling": _sampling(first),
         DRAWN_WITH: [_of_base(spec).seed for spec in specs.values()],
+        QUESTIONS: _questions(first),
     } | dict(facts)
     return _write_comparison(out, name, values, list(specs), about, baselines, primary)
 
@@ -100,19 +103,22 @@ def write_parts(
         parts: files <name>.json of write_seeds.
 
     Raises:
-        UserError: a file is not such a file, its methods or settings differ from the first one's, or two have a seed.
+        UserError: a file is not such a file, its methods, settings or questions differ from another one's, or two have
+            a seed.
     """
     contents = [read_values(part) for part in parts]
     first = contents[0]
-    of_all = {key for content in contents for key in content} - {*COMPARED, *OF_A_PART, *OF_SEEDS}
+    of_all = {key for content in contents for key in content} - {*COMPARED, *OF_A_PART, *OF_SEEDS, QUESTIONS}
     about = {key: value for key, value in first.items() if key in of_all}
     seeds: list[int] = []
     of_bases: list[int | None] = []
     drawn_with: list[int | None] = []
+    questions: dict[str, dict] = {}
     values: dict[str, list] = {method: [] for method in [*first["bases"], *first["methods"]]}
     for part, content in zip(parts, contents, strict=True):
         different = [key for key in sorted(of_all) if content.get(key) != first.get(key)]
         different += [key for key in ("bases", "methods") if content[key].keys() != first[key].keys()]
+        different += _merge(questions, content.get(QUESTIONS, {}))
         if different:
             raise UserError(f"{part} and {parts[0]} differ in {', '.join(different)}: they are not of one study.")
         if twice := sorted({*seeds} & {*content["seeds"]}):
@@ -129,7 +135,18 @@ def write_parts(
     if {*of_bases} != {None}:
         about[BASE_SEED] = of_bases[0] if len({*of_bases}) == 1 else of_bases
     about |= {DRAWN_WITH: drawn_with} if {*drawn_with} != {None} else {}
+    about |= {QUESTIONS: questions} if questions else {}
     return _write_comparison(out, name, values, seeds, about, baselines, primary)
+
+
+def _merge(known: dict[str, dict], questions: Mapping[str, Mapping]) -> list[str]:
+    """Add what another part says of its questions. Returns in what it differs from what is known."""
+    different = []
+    for split, of in questions.items():
+        facts = known.setdefault(split, {})
+        different += [f"the {fact} of {split}" for fact in facts.keys() & of.keys() if facts[fact] != of[fact]]
+        facts.update(of)
+    return different
 
 
 def _sampling(spec: ReportSpec) -> dict[str, float]:
@@ -139,6 +156,12 @@ def _sampling(spec: ReportSpec) -> dict[str, float]:
 
 def _of_base(spec: ReportSpec) -> SampleMetadata:
     return read_metadata(spec.methods[BASE].splits[spec.splits[0]].samples)
+
+
+def _questions(spec: ReportSpec) -> dict[str, dict]:
+    """What every model of a report was asked (QUESTIONS)."""
+    found = {split: read_metadata(files.samples) for split, files in spec.methods[BASE].splits.items()}
+    return {split: {"prompts": of.rows, "sha256": sorted(of.data_files.values())} for split, of in found.items()}
 
 
 def _write_comparison(
