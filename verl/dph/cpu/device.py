@@ -3,6 +3,7 @@
 Memory is the process's and the machine's, in bytes; functions without a meaning on a CPU do nothing.
 """
 
+import ctypes
 import resource
 
 import psutil
@@ -12,6 +13,21 @@ from torch.cpu import Stream, current_stream, is_available, stream, synchronize 
 get_rng_state = torch.get_rng_state
 set_rng_state = torch.set_rng_state
 manual_seed = manual_seed_all = torch.manual_seed
+# Bytes of free heap that empty_cache leaves to the process, which would fault in again every page that it gives back.
+KEPT = 128 << 20
+_LIBC = ctypes.CDLL(None)
+
+
+class _Heap(ctypes.Structure):
+    """glibc's struct mallinfo2."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks"),
+            *("fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
 
 
 def device_count() -> int:
@@ -23,10 +39,29 @@ def current_device() -> int:
 
 
 def nothing(*args, **kwargs) -> None:
-    """A process on the CPU has one device, no allocator's cache, no shared handles and a peak that cannot be reset."""
+    """A process on the CPU has one device, no shared handles and a peak that cannot be reset."""
 
 
-set_device = empty_cache = ipc_collect = reset_peak_memory_stats = nothing
+set_device = ipc_collect = reset_peak_memory_stats = nothing
+
+
+def empty_cache() -> None:
+    """Give the free pages of the heap back to the system if there are many.
+
+    verl calls it between the phases of a step, and so does the rollout `hf` after sampling. Otherwise the pages of one
+    process's phase are missing in another's. glibc before 2.33 cannot say how much is free, and nothing happens.
+    """
+    if free_heap() > KEPT:
+        _LIBC.malloc_trim(0)
+
+
+def free_heap() -> int:
+    """Bytes of this process's heap that are free; 0 if the C library does not say."""
+    mallinfo2 = getattr(_LIBC, "mallinfo2", None)
+    if mallinfo2 is None:
+        return 0
+    mallinfo2.restype = _Heap
+    return mallinfo2().fordblks
 
 
 def get_device_name(device=None) -> str:
