@@ -25,39 +25,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import aiohttp
-import psutil
-from scorer_traffic import (
-    CORES,
-    QUESTIONS,
-    REPEATED_SHARE,
-    RESPONSES,
-    RUNAWAY,
-    RUNAWAY_SECONDS,
-    RUNAWAY_SHARE,
-    Item,
-    kill_workers,
-    make_databases,
-    math_body,
-    math_pairs,
-    say,
-    score_items,
-    send,
-    server,
-    small_batch,
-    small_body,
-    traffic,
-    workers_of,
-)
+from math_graders import math_verify
+from scorer_server import Server, ask, cpu_seconds, megabytes, serving
+from scorer_traffic import BATCH, CORES, RUNAWAY, Item, make_databases, math_body, math_pairs, say, small_body, traffic
 
 from rl.scorer.sandbox.confine import offered
 
+RUNAWAY_SHARE, RUNAWAY_SECONDS = 0.01, 15.0
 SLOW_QUERY_SECONDS = 2.0
 # Each query of the slow lane first has a tenth of a second of an ordinary worker.
 FILL_SECONDS = 2.0
@@ -67,121 +47,110 @@ SANDBOX_PAIRS = 21
 KILLED_ROUNDS, KILLED_REQUESTS = 5, 400
 
 
-def run_predictions(path: str, items: list[Item]) -> None:
-    with closing(sqlite3.connect(path, uri=True)) as connection:
+def in_processes(work: Callable, arguments: Sequence[tuple]) -> float:
+    """Seconds in which CORES processes do all the work, from when they have started."""
+    with multiprocessing.Pool(CORES) as pool:
+        pool.map(abs, range(CORES))
+        started = time.perf_counter()
+        pool.starmap(work, arguments, chunksize=1)
+        return time.perf_counter() - started
+
+
+def open_shop(root: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(f"file:{root}/shop/shop.sqlite?mode=ro", uri=True))
+
+
+def run_predictions(root: Path, items: list[Item]) -> None:
+    with open_shop(root) as connection:
         for item in items:
             connection.execute(item.sql).fetchall()
 
 
 def plain_sqlite(root: Path, items: list[Item]) -> float:
     """Predicted queries a second of CORES processes."""
-    path = f"file:{root}/shop/shop.sqlite?mode=ro"
-    with multiprocessing.Pool(CORES) as pool:
-        pool.map(abs, range(CORES))
-        started = time.perf_counter()
-        pool.starmap(run_predictions, [(path, items[first::CORES]) for first in range(CORES)], chunksize=1)
-        return len(items) / (time.perf_counter() - started)
+    return len(items) / in_processes(run_predictions, [(root, items[first::CORES]) for first in range(CORES)])
 
 
 def _is_over(deadline: float) -> bool:
     return time.monotonic() > deadline
 
 
-def run_both(path: str, item: Item) -> None:
+def run_both(root: Path, item: Item) -> None:
     """The work of a server without caches for one response, which may be endless."""
     for sql in (item.gold, item.sql):
         deadline = time.monotonic() + RUNAWAY_SECONDS
-        with closing(sqlite3.connect(path, uri=True)) as connection, suppress(sqlite3.OperationalError):
+        with open_shop(root) as connection, suppress(sqlite3.OperationalError):
             connection.set_progress_handler(partial(_is_over, deadline), 10_000)
             connection.execute(sql).fetchall()
 
 
 def run_everything(root: Path, items: list[Item]) -> float:
     """Ordinary answers per second of CORES processes that run gold and prediction for every response, in order."""
-    with multiprocessing.Pool(CORES) as pool:
-        pool.map(abs, range(CORES))
-        started = time.perf_counter()
-        pool.starmap(run_both, [(f"file:{root}/shop/shop.sqlite?mode=ro", item) for item in items], chunksize=1)
-        return sum(not item.endless for item in items) / (time.perf_counter() - started)
+    return sum(not item.endless for item in items) / in_processes(run_both, [(root, item) for item in items])
 
 
 def measure_sql(root: Path, questions: int) -> None:
-    with server(root) as (address, _):
-        score_items(address, traffic(4, REPEATED_SHARE, 0, 9))  # file and processes are warm
+    with serving(root, warm=True) as server:
         for seed in range(11, 11 + PAIRS):
-            different = traffic(questions // PAIRS, 0, 0, seed)
-            before, ours = plain_sqlite(root, different), score_items(address, different)
+            different = traffic(questions // PAIRS, seed, repeated=0)
+            before, ours = plain_sqlite(root, different), server.score_items(different)
             floor = statistics.mean([before, plain_sqlite(root, different)])
             say(f"plain SQLite, {CORES} processes", floor, "queries/s")
             say("no repeated SQL", ours, "answers/s", ours / floor, "of plain SQLite, >= .85")
-        calm = score_items(address, traffic(questions, REPEATED_SHARE, 0, 2))
+        calm = server.score_items(traffic(questions, 2))
         say("a third repeated", calm, "answers/s")
         heartbeats: list[float] = []
-        shaped = score_items(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 3), heartbeats)
+        shaped = server.score_items(traffic(questions, 3, endless=RUNAWAY_SHARE), heartbeats)
         say("... and 1 % runaways", shaped, "answers/s", shaped / calm, "of the same without them, >= .70")
     beats = [1000 * seconds for seconds in sorted(heartbeats)]
     say("heartbeat meanwhile, 99 %", beats[int(len(beats) * 0.99)], "ms", beats[-1], "ms at most")
-    with server(root, gold_cache_bytes=0, answer_cache_bytes=0) as (address, _):
-        uncached = score_items(address, traffic(questions, REPEATED_SHARE, RUNAWAY_SHARE, 4))
+    with serving(root, gold_cache_bytes=0, answer_cache_bytes=0) as server:
+        uncached = server.score_items(traffic(questions, 4, endless=RUNAWAY_SHARE))
         say("this server without caches", uncached, "answers/s", shaped / uncached, "x with them")
     # A quarter of the traffic, with its share of runaways, because they take most of a long time.
-    fewer = traffic(max(questions // 4, 13), REPEATED_SHARE, 0, 5)
+    fewer = traffic(max(questions // 4, 13), 5)
     fewer[50::100] = [Item(item.gold, RUNAWAY.format(i), True) for i, item in enumerate(fewer[50::100])]
     everything = run_everything(root, fewer)
     say("gold and prediction for all", everything, "answers/s", shaped / everything, "x ours, >= 15")
 
 
-def score_batches(address: str, numbers: range) -> float:
-    """Responses a second."""
-    seconds = asyncio.run(send(address, "/v1/score", map(small_batch, numbers), 4))
-    return len(numbers) * QUESTIONS * RESPONSES / seconds
-
-
 def measure_small(root: Path) -> None:
-    with server(root) as (address, _):
-        score_batches(address, range(10_000, 10_010))
-        say("small queries, POST /v1/score", score_batches(address, range(200)), "answers/s, >= 2500")
+    with serving(root) as server:
+        server.score_batches(range(10_000, 10_010))
+        say("small queries, POST /v1/score", server.score_batches(range(200)), "answers/s, >= 2500")
 
 
 def measure_sandbox(root: Path) -> None:
     """Processor time of the workers for the same queries, in turns."""
     ratios = []
-    with server(root) as (address, process), server(root, sandbox="off") as (other_address, other_process):
+    with serving(root) as confined, serving(root, sandbox="off") as unconfined:
         for pair in range(SANDBOX_PAIRS):
             numbers = range(20_000 + 20 * pair, 20_020 + 20 * pair)
             spent = []
-            for of, its in ((address, process), (other_address, other_process)):
-                before = cpu_of_workers(its)
-                score_batches(of, numbers)
-                spent.append(cpu_of_workers(its) - before)
+            for server in (confined, unconfined):
+                before = cpu_seconds(server.workers())
+                server.score_batches(numbers)
+                spent.append(cpu_seconds(server.workers()) - before)
             ratios.append(spent[0] / spent[1])
     low, middle, high = statistics.quantiles(ratios[1:], n=4)  # the first pair warms up
     half = f"(half of the pairs: {100 * low:.1f} to {100 * high:.1f})"
     say("sandbox: time of the workers", 100 * middle, f"% of the same without it {half}")
 
 
-def cpu_of_workers(process: psutil.Process) -> float:
-    """Seconds."""
-    times = [worker.cpu_times() for worker in workers_of(process)]
-    return sum(each.user + each.system for each in times)
-
-
 def measure_memory(root: Path) -> None:
-    with server(root) as (address, process):
+    with serving(root) as server:
         for first, last in ((0, 10_000), (10_000, 100_000)):
-            score_batches(address, range(*(count // (QUESTIONS * RESPONSES) for count in (first, last))))
-            workers = [worker.memory_info().rss / 1e6 for worker in workers_of(process)]
-            rss = process.memory_info().rss / 1e6
-            say(f"memory after {last:,} answers", max(workers), "MB, the largest worker", rss, "MB, the server")
+            server.score_batches(range(first // BATCH, last // BATCH))
+            largest, own = max(map(megabytes, server.workers())), megabytes(server.process)
+            say(f"memory after {last:,} answers", largest, "MB, the largest worker", own, "MB, the server")
 
 
 def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
     """Comparisons per second in this process, without time limits, which need signals and cannot end C code."""
-    from math_verify import parse, verify
-
+    judge = math_verify()
     started = time.perf_counter()
     for pair in pairs:
-        verify(*(parse(rf"\boxed{{{text}}}", parsing_timeout=None) for text in pair), timeout_seconds=None)
+        judge(*pair)
     return len(pairs) / (time.perf_counter() - started)
 
 
@@ -190,70 +159,74 @@ def measure_math(root: Path) -> None:
     # The first pairs warm up the process and the workers.
     floor = [plain_math_verify(pairs) for pairs in (math_pairs(60, 100), math_pairs(1200, 1000))][1]
     say("math-verify, one thread", floor, "answers/s")
-    with server(root, class_name="MathRewardModel") as (address, _):
+    with serving(root, class_name="MathRewardModel") as server:
         for pairs in (math_pairs(60, 100), math_pairs(2400, 1000)):
-            ours = len(pairs) / asyncio.run(send(address, "/api", (math_body(*pair) for pair in pairs)))
+            seconds, _ = asyncio.run(server.send(math_body(*pair) for pair in pairs))
+            ours = len(pairs) / seconds
     say("math, this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
-async def latencies(address: str, bodies: list[dict], at_once: int, endless: Collection[int] = ()) -> list[float]:
-    """Seconds of each PUT /api at the client, sorted; of those numbered in `endless` none, and they hold no place."""
-    slots, found = asyncio.Semaphore(at_once), []
-    async with aiohttp.ClientSession(address, connector=aiohttp.TCPConnector(limit=0)) as session:
-
-        async def ask(body: dict) -> float:
-            started = time.perf_counter()
-            async with session.put("/api", json=body) as reply:
-                await reply.read()
-                assert reply.status == 200
-            return time.perf_counter() - started
-
-        async def ask_in_turn(number: int, body: dict) -> None:
-            async with slots:
-                if number in endless:
-                    others.append(asyncio.create_task(ask(body)))
-                else:
-                    found.append(await ask(body))
-
-        others: list[asyncio.Task] = []
-        await asyncio.gather(*(ask_in_turn(number, body) for number, body in enumerate(bodies)))
-        for other in others:
-            other.cancel()
-    return sorted(found)
-
-
 async def training_client(address: str, bodies: list[dict]) -> list[float]:
-    """The same through training's client, which joins all calls within 5 ms into one request."""
+    """Seconds of each answer through training's client, which joins all calls within 5 ms into one request."""
     from rl.scorer.client.scorer_client import ScorerClient
 
     async with ScorerClient(address) as client:
         asked = (client.score(body["gen_responses"][0], body["extra"]) for body in bodies)
-        return sorted(score.effort.seconds for score in await asyncio.gather(*asked))
+        return [score.effort.seconds for score in await asyncio.gather(*asked)]
 
 
 def say_latency(what: str, seconds: list[float]) -> None:
-    p50, p99 = (1000 * seconds[int(len(seconds) * share)] for share in (0.5, 0.99))
+    ordered = sorted(seconds)
+    p50, p99 = (1000 * ordered[int(len(ordered) * share)] for share in (0.5, 0.99))
     say(what, p50, "ms, p50", p99, f"ms, p99, of {len(seconds)}")
 
 
-async def recover(address: str, process: psutil.Process, bodies: list[dict], fork_servers: bool) -> tuple[float, float]:
+async def recover(server: Server, bodies: list[dict], fork_servers: bool) -> tuple[float, float]:
     """Seconds of the longest silence after all workers were killed under load, and to the last answer."""
-    async with aiohttp.ClientSession(address, connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with server.connect() as session:
 
-        async def ask(body: dict) -> float:
-            async with session.put("/api", json=body) as reply:
-                text = await reply.text()
-                assert reply.status == 200, text
-                return time.perf_counter()
+        async def end_of(body: dict) -> float:
+            await ask(session, body)
+            return time.perf_counter()
 
-        asked = [asyncio.create_task(ask(body)) for body in bodies]
+        asked = [asyncio.create_task(end_of(body)) for body in bodies]
         while sum(each.done() for each in asked) < len(asked) // 20:
             await asyncio.sleep(0.001)
         waiting = [each for each in asked if not each.done()]
-        killed = kill_workers(process, fork_servers)
+        killed = server.kill_workers(fork_servers)
         ended = [time.perf_counter(), *sorted(await asyncio.gather(*waiting))]
     assert killed and waiting, "the load was over before the workers were killed"
     return max(later - earlier for earlier, later in pairwise(ended)), ended[-1] - ended[0]
+
+
+def measure_latency(kind: str, server: Server, body: Callable[[int], dict]) -> None:
+    def seconds_of(bodies: list[dict], at_once: int) -> list[float]:
+        return asyncio.run(server.send(bodies, at_once))[1]
+
+    seconds_of([body(-number) for number in range(100, 200)], 8)  # warm
+    bodies = [body(number) for number in range(SMALL_REQUESTS)]
+    used = cpu_seconds([server.process])
+    say_latency(f"{kind}: distinct, one at a time", seconds_of(bodies[:1000], 1))
+    say_latency(f"{kind}: distinct, 8 at a time", seconds_of(bodies[1000:], 8))
+    used = cpu_seconds([server.process]) - used
+    say(f"{kind}: the server's own share", 1000 * used / len(bodies), "ms of processor time a request")
+    say_latency(f"{kind}: cached, 8 at a time", seconds_of(bodies, 8))
+    fresh = [body(number) for number in range(10_000, 11_000)]
+    say_latency(f"{kind}: training's client, 1000 at once", asyncio.run(training_client(server.address, fresh)))
+    own, largest = megabytes(server.process), max(map(megabytes, server.workers()))
+    say(f"{kind}: memory thereafter", own, "MB, the server", largest, "MB a worker")
+
+
+def measure_recovery(kind: str, server: Server, body: Callable[[int], dict]) -> None:
+    for fork_servers, what in ((False, "workers killed"), (True, "fork server killed")):
+        found = []
+        for number in range(KILLED_ROUNDS):
+            first = 20_000 + (2 * number + fork_servers) * KILLED_REQUESTS
+            bodies = [body(first + i) for i in range(KILLED_REQUESTS)]
+            found.append(asyncio.run(recover(server, bodies, fork_servers)))
+        silence, all_answered = (sorted(1000 * each for each in column) for column in zip(*found, strict=True))
+        say(f"{kind}: {what}, silence", statistics.median(silence), "ms", silence[-1], "ms at most")
+        say(f"{kind}: ... the {KILLED_REQUESTS} that waited", statistics.median(all_answered), "ms")
 
 
 def measure_served(root: Path) -> None:
@@ -266,30 +239,10 @@ def measure_served(root: Path) -> None:
     }
     for kind, (class_name, body) in kinds.items():
         started = time.perf_counter()
-        with server(root, class_name=class_name) as (address, process):
+        with serving(root, class_name=class_name) as server:
             say(f"{kind}: start to first request", 1000 * (time.perf_counter() - started), "ms")
-            asyncio.run(latencies(address, [body(-number) for number in range(100, 200)], 8))  # warm
-            bodies = [body(number) for number in range(SMALL_REQUESTS)]
-            used = process.cpu_times()
-            say_latency(f"{kind}: distinct, one at a time", asyncio.run(latencies(address, bodies[:1000], 1)))
-            say_latency(f"{kind}: distinct, 8 at a time", asyncio.run(latencies(address, bodies[1000:], 8)))
-            now = process.cpu_times()
-            seconds = now.user + now.system - used.user - used.system
-            say(f"{kind}: the server's own share", 1000 * seconds / len(bodies), "ms of processor time a request")
-            say_latency(f"{kind}: cached, 8 at a time", asyncio.run(latencies(address, bodies, 8)))
-            fresh = [body(number) for number in range(10_000, 11_000)]
-            say_latency(f"{kind}: training's client, 1000 at once", asyncio.run(training_client(address, fresh)))
-            largest = max(worker.memory_info().rss / 1e6 for worker in workers_of(process))
-            say(f"{kind}: memory thereafter", process.memory_info().rss / 1e6, "MB, the server", largest, "MB a worker")
-            for fork_servers, what in ((False, "workers killed"), (True, "fork server killed")):
-                found = []
-                for number in range(KILLED_ROUNDS):
-                    first = 20_000 + (2 * number + fork_servers) * KILLED_REQUESTS
-                    bodies = [body(first + i) for i in range(KILLED_REQUESTS)]
-                    found.append(asyncio.run(recover(address, process, bodies, fork_servers)))
-                silence, all_answered = (sorted(1000 * each for each in column) for column in zip(*found, strict=True))
-                say(f"{kind}: {what}, silence", statistics.median(silence), "ms", silence[-1], "ms at most")
-                say(f"{kind}: ... the {KILLED_REQUESTS} that waited", statistics.median(all_answered), "ms")
+            measure_latency(kind, server, body)
+            measure_recovery(kind, server, body)
     print(f"load {os.getloadavg()[0]:.1f} at the end", flush=True)
 
 
@@ -305,11 +258,11 @@ def busy_processes(count: int) -> Iterator[None]:
             process.wait()
 
 
-async def score_beside(address: str, endless: list[Item], items: list[Item]) -> float:
+async def score_beside(server: Server, endless: list[Item], items: list[Item]) -> float:
     """Responses per second of `items` once `endless` have moved to the slow lane."""
-    others = asyncio.create_task(send(address, "/api", [item.body for item in endless], len(endless)))
+    others = asyncio.create_task(server.send([item.body for item in endless], len(endless)))
     await asyncio.sleep(FILL_SECONDS)
-    seconds = await send(address, "/api", [item.body for item in items])
+    seconds, _ = await server.send([item.body for item in items])
     others.cancel()
     return len(items) / seconds
 
@@ -321,30 +274,26 @@ def measure_slow(root: Path) -> None:
         connection.execute(counting.format(0, 1_000_000)).fetchall()
     rows = int(1_000_000 * SLOW_QUERY_SECONDS / (time.process_time() - started))
 
-    def seconds(address: str, number: int) -> float:
+    def seconds(server: Server, number: int) -> float:
         sql = counting.format(number, rows)
-        return 1 / score_items(address, [Item("SELECT 1", sql, False)])
+        return 1 / server.score_items([Item("SELECT 1", sql, False)])
 
-    with server(root) as (address, _):
-        score_items(address, traffic(4, REPEATED_SHARE, 0, 9))
-        say("a slow query", statistics.median(seconds(address, i) for i in range(3)), "s")
+    with serving(root, warm=True) as server:
+        say("a slow query", statistics.median(seconds(server, i) for i in range(3)), "s")
         with busy_processes(2 * CORES):
-            beside = [seconds(address, i) for i in range(3, 6)]
+            beside = [seconds(server, i) for i in range(3, 6)]
         say(f"... beside {2 * CORES} busy processes", statistics.median(beside), "s", max(beside), "s at most")
     lane = 4 * CORES
     for _ in range(PAIRS):
-        with server(root, slow_instances=lane) as (address, _):
-            score_items(address, traffic(4, REPEATED_SHARE, 0, 9))
-            calm = score_items(address, traffic(20, REPEATED_SHARE, 0, 2))
+        with serving(root, warm=True, slow_instances=lane) as server:
+            calm = server.score_items(traffic(20, 2))
             endless = [Item("SELECT 1", RUNAWAY.format(i), True) for i in range(lane)]
-            full = asyncio.run(score_beside(address, endless, traffic(20, REPEATED_SHARE, 0, 3)))
+            full = asyncio.run(score_beside(server, endless, traffic(20, 3)))
             say(f"beside a slow lane full of {lane}", full, "answers/s", full / calm, "of the same without, >= .80")
-    with server(root) as (address, _):
-        score_items(address, traffic(4, REPEATED_SHARE, 0, 9))
+    with serving(root, warm=True) as server:
         for seed, share, what in ((7, 0.0, "8 at a time"), (8, RUNAWAY_SHARE, "... beside 1 % runaways")):
-            items = traffic(60, REPEATED_SHARE, share, seed)
-            endless = [number for number, item in enumerate(items) if item.endless]
-            say_latency(what, asyncio.run(latencies(address, [item.body for item in items], 8, endless)))
+            items = traffic(60, seed, endless=share)
+            say_latency(what, server.send_items(items, at_once=8, endless_keep_slots=False)[1])
 
 
 def main() -> None:

@@ -24,14 +24,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
 import psutil
-from scorer_traffic import ANSWERS, CORES, RUNAWAY, kill_workers, make_databases, say, server, start, wait_for
+from scorer_server import Server, megabytes, serving, start, wait_for
+from scorer_traffic import ANSWERS, CORES, RUNAWAY, fenced, make_databases, say, sql_question
 
 from rl.common.errors import UserError
 from rl.scorer.client.protocol import Score
@@ -80,13 +81,12 @@ def sql_case(number: int, choice: random.Random) -> Case:
             ("", "no_answer"),
         )
     )
-    question = {"db_id": "small/small.sqlite", "gold_sql": gold, "cmp_method": choice.choice(("bird", "spider"))}
-    return Case(question, f"```sql\n{predicted}\n```" if predicted else "I do not know.", outcome)
+    question = sql_question("small", gold, choice.choice(("bird", "spider")))
+    return Case(question, fenced(predicted) if predicted else "I do not know.", outcome)
 
 
 def runaway_case(number: int, choice: random.Random) -> Case:
-    question = {"db_id": "small/small.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
-    return Case(question, f"```sql\n{RUNAWAY.format(number)}\n```", "pred_timeout")
+    return Case(sql_question("small", "SELECT 1"), fenced(RUNAWAY.format(number)), "pred_timeout")
 
 
 def math_case(number: int, choice: random.Random) -> Case:
@@ -109,34 +109,76 @@ KINDS: tuple[tuple[float, Callable[[int, random.Random], Case]], ...] = (
 )
 
 
-class Soak:
-    """Clients that ask until the time is up, and their findings."""
+def make_case(number: int, choice: random.Random) -> Case:
+    """A case of a random kind."""
+    [make] = choice.choices([make for _, make in KINDS], [share for share, _ in KINDS])
+    return make(number, choice)
 
-    def __init__(self, address: str, process: psutil.Process, seconds: float):
-        self._address = address
-        self._process = process
-        self._ends = time.monotonic() + seconds
-        self._number = 0
-        self._recent: list[Case] = []
+
+class Findings:
+    """What came of a load."""
+
+    def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.memory: list[tuple[float, float, int]] = []  # MB of the server, of the largest process below it; processes
 
+    def judge(self, case: Case, outcome: str) -> None:
+        if outcome != case.outcome:
+            self.wrong.append(f"{outcome} instead of {case.outcome}: {case.question} {case.response!r}")
+
+    def sample_memory(self, server: psutil.Process) -> None:
+        below = [megabytes(process) for process in server.children(recursive=True)]
+        self.memory.append((megabytes(server), max(below, default=0.0), len(below)))
+
+    def report(self, minutes: float) -> bool:
+        """Print the findings; return whether all is well."""
+        for what, count in sorted(self.counts.items()):
+            print(f"{what:24} {count:9,}")
+        for line in self.wrong[:20]:
+            print(f"WRONG: {line}")
+        # The caches fill first, so the maximum of the second quarter is compared with the maximum of the last.
+        quarter = max(len(self.memory) // 4, 1)
+        parts = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
+        early, late = ([max(column) for column in zip(*part, strict=True)] for part in parts)
+        for place, what in enumerate(("the server", "its largest process")):
+            say(f"memory of {what}", early[place], "MB, second quarter", late[place], "MB, last quarter")
+        say("processes", early[2], "second quarter", late[2], "last quarter")
+        flat = all(late[place] <= GROWTH * early[place] for place in (0, 1))
+        say(f"wrong in {minutes:g} minutes", len(self.wrong), "answers")
+        print(f"load {os.getloadavg()[0]:.1f} at the end, {CORES} cores; memory {'is' if flat else 'IS NOT'} flat")
+        return flat and not self.wrong
+
+
+async def run_beside(clients: Iterable[Coroutine], others: Iterable[Coroutine]) -> None:
+    """Run the others until all clients have ended."""
+    tasks = [asyncio.create_task(other) for other in others]
+    await asyncio.gather(*clients)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Soak:
+    """Clients that ask one server until the time is up."""
+
+    def __init__(self, server: Server, seconds: float):
+        self._server = server
+        self._ends = time.monotonic() + seconds
+        self._number = 0
+        self._recent: list[Case] = []
+        self.found = Findings()
+
     async def run(self) -> None:
-        connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(self._address, connector=connector) as session:
-            clients = [asyncio.create_task(self._ask_on(session, random.Random(seed))) for seed in range(CLIENTS)]
-            others = [asyncio.create_task(self._kill()), asyncio.create_task(self._sample())]
-            await asyncio.gather(*clients)
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+        async with self._server.connect() as session:
+            clients = (self._ask_on(session, random.Random(seed)) for seed in range(CLIENTS))
+            await run_beside(clients, (self._kill(), self._sample()))
 
     async def _ask_on(self, session: aiohttp.ClientSession, choice: random.Random) -> None:
         while time.monotonic() < self._ends:
             cases = [self._case(choice) for _ in range(8 if choice.random() < BATCH_SHARE else 1)]
             if choice.random() < LEAVING_SHARE:
-                self.counts["clients that left"] += 1
+                self.found.counts["clients that left"] += 1
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._post(session, cases), 0.005)
                 continue
@@ -145,9 +187,8 @@ class Soak:
     def _case(self, choice: random.Random) -> Case:
         if self._recent and choice.random() < REPEATED_SHARE:
             return choice.choice(self._recent)
-        [make] = choice.choices([make for _, make in KINDS], [share for share, _ in KINDS])
         self._number += 1
-        case = make(self._number, choice)
+        case = make_case(self._number, choice)
         self._recent = [*self._recent[-500:], case]
         return case
 
@@ -156,14 +197,14 @@ class Soak:
             found = await (self._put(session, cases[0]) if len(cases) == 1 else self._post(session, cases))
             again = [case for case, outcome in zip(cases, found, strict=True) if outcome == "again"]
             for case, outcome in zip(cases, found, strict=True):
-                self.counts[outcome] += 1
-                if outcome not in (case.outcome, "again"):
-                    self.wrong.append(f"{outcome} instead of {case.outcome}: {case.question} {case.response!r}")
+                self.found.counts[outcome] += 1
+                if outcome != "again":
+                    self.found.judge(case, outcome)
             if not again:
                 return
             cases = again
             await asyncio.sleep(0.1)
-        self.wrong.append(f"no judgement in {RETRIES} attempts: {cases[0].question}")
+        self.found.wrong.append(f"no judgement in {RETRIES} attempts: {cases[0].question}")
 
     async def _put(self, session: aiohttp.ClientSession, case: Case) -> list[str]:
         body = {"gen_responses": [case.response], "extra": case.question}
@@ -189,22 +230,17 @@ class Soak:
         while time.monotonic() + KILL_SECONDS < self._ends:  # requests in progress at the end may finish
             await asyncio.sleep(KILL_SECONDS)
             number += 1
-            killed = kill_workers(self._process, fork_servers=number % 3 == 0)
-            self.counts["fork servers killed" if number % 3 == 0 else "workers killed"] += killed
+            killed = self._server.kill_workers(fork_servers=number % 3 == 0)
+            self.found.counts["fork servers killed" if number % 3 == 0 else "workers killed"] += killed
 
     async def _sample(self) -> None:
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
-            below = self._process.children(recursive=True)
-            largest = 0.0
-            for process in below:
-                with suppress(psutil.NoSuchProcess):
-                    largest = max(largest, process.memory_info().rss / 1e6)
-            self.memory.append((self._process.memory_info().rss / 1e6, largest, len(below)))
+            self.found.sample_memory(self._server.process)
 
 
 class Fleet:
-    """The same for two servers and training's clients. memory: as in Soak, of the second server."""
+    """The same for two servers and training's clients. The memory is the second server's."""
 
     def __init__(self, root: Path, scorers: dict, seconds: float):
         self._folders = [root / "first", root / "second"]
@@ -214,9 +250,7 @@ class Fleet:
         self._number = 0
         self._repeated: dict[int, Score] = {}
         self._large = asyncio.Semaphore(2)  # this process holds several copies of a large response
-        self.counts: Counter[str] = Counter()
-        self.wrong: list[str] = []
-        self.memory: list[tuple[float, float, int]] = []
+        self.found = Findings()
 
     async def run(self) -> None:
         for folder in self._folders:
@@ -224,11 +258,8 @@ class Fleet:
         self._processes = [start(folder, self._scorers) for folder in self._folders]
         try:
             self._addresses = [wait_for(*each) for each in zip(self._folders, self._processes, strict=True)]
-            others = [asyncio.create_task(task) for task in (self._kill_first(), self._end_second(), self._sample())]
-            await asyncio.gather(*map(self._client, range(CLIENTS_OF_FLEET)))
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            others = self._kill_first(), self._end_second(), self._sample()
+            await run_beside(map(self._client, range(CLIENTS_OF_FLEET)), others)
         finally:
             for process in self._processes:
                 process.terminate()
@@ -254,26 +285,24 @@ class Fleet:
         else:
             self._number += 1
             number = 1000 + self._number
-        of_number = random.Random(number)
-        [make] = of_number.choices([make for _, make in KINDS], [share for share, _ in KINDS])
         # A task compares the whole response.
-        case = sql_case(number, of_number) if large else make(number, of_number)
+        case = (sql_case if large else make_case)(number, random.Random(number))
         response = "I think. " * (LARGE_CHARACTERS // 9) + case.response if large else case.response
-        self.counts["calls"] += 1
+        counts = self.found.counts
+        counts["calls"] += 1
         try:
             score = await client.score(response, case.question)
         except UserError as error:
-            self.wrong.append(f"no verdict: {error}")
+            self.found.wrong.append(f"no verdict: {error}")
             return
-        self.counts["verdicts"] += 1
-        self.counts["verdicts on 10 MB"] += large
-        self.counts["requests repeated"] += score.effort.retries
-        self.counts["waits for a busy server"] += score.effort.busy_waits
-        self.counts["lost workers"] += score.effort.infra_errors
-        if score.outcome != case.outcome:
-            self.wrong.append(f"{score.outcome} instead of {case.outcome}: {case.question} {case.response!r}")
+        counts["verdicts"] += 1
+        counts["verdicts on 10 MB"] += large
+        counts["requests repeated"] += score.effort.retries
+        counts["waits for a busy server"] += score.effort.busy_waits
+        counts["lost workers"] += score.effort.infra_errors
+        self.found.judge(case, score.outcome)
         if repeated and not large and self._repeated.setdefault(number, score) != score:
-            self.wrong.append(f"{score} after {self._repeated[number]}: {case.question} {case.response!r}")
+            self.found.wrong.append(f"{score} after {self._repeated[number]}: {case.question} {case.response!r}")
 
     async def _kill_first(self) -> None:
         while time.monotonic() + FLEET_KILL_SECONDS < self._ends:  # requests in progress at the end may finish
@@ -282,14 +311,14 @@ class Fleet:
             await asyncio.to_thread(self._processes[0].wait)
             await asyncio.sleep(DOWN_SECONDS)
             await self._start_again(0)
-            self.counts["servers killed"] += 1
+            self.found.counts["servers killed"] += 1
 
     async def _end_second(self) -> None:
         await asyncio.sleep(self._seconds / 2)
         self._processes[1].terminate()
         await asyncio.to_thread(self._processes[1].wait)
         await self._start_again(1)
-        self.counts["servers ended"] += 1
+        self.found.counts["servers ended"] += 1
 
     async def _start_again(self, place: int) -> None:
         folder, port = self._folders[place], int(self._addresses[place].rpartition(":")[2])
@@ -301,35 +330,9 @@ class Fleet:
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             with suppress(psutil.NoSuchProcess):
-                server = psutil.Process(self._processes[1].pid)
-                sizes = [process.memory_info().rss / 1e6 for process in server.children(recursive=True)]
-                self.memory.append((server.memory_info().rss / 1e6, max(sizes, default=0.0), len(sizes)))
-                done = f"{time.monotonic() - started:5.0f} s, {self.counts['verdicts']:9,} verdicts"
-                print(f"{done}, {len(self.wrong)} wrong, server {self.memory[-1][0]:6.1f} MB", flush=True)
-
-
-def report(soak: Soak | Fleet, minutes: float) -> bool:
-    """Print the findings; return whether all is well."""
-    for what, count in sorted(soak.counts.items()):
-        print(f"{what:24} {count:9,}")
-    for line in soak.wrong[:20]:
-        print(f"WRONG: {line}")
-    # The caches fill first, so the maximum of the second quarter is compared with the maximum of the last.
-    quarter = max(len(soak.memory) // 4, 1)
-    parts = soak.memory[quarter : 2 * quarter], soak.memory[-quarter:]
-    flat = True
-    for place, what in enumerate(("the server", "its largest process", "")):
-        early, late = (max(sample[place] for sample in part) for part in parts)
-        if what:
-            say(f"memory of {what}", early, "MB, second quarter", late, "MB, last quarter")
-            flat &= late <= GROWTH * early
-        else:
-            say("processes", early, "second quarter", late, "last quarter")
-    say(f"wrong in {minutes:g} minutes", len(soak.wrong), "answers")
-    print(
-        f"load {os.getloadavg()[0]:.1f} at the end, {CORES} cores; memory {'is' if flat else 'IS NOT'} flat", flush=True
-    )
-    return flat and not soak.wrong
+                self.found.sample_memory(psutil.Process(self._processes[1].pid))
+                done = f"{time.monotonic() - started:5.0f} s, {self.found.counts['verdicts']:9,} verdicts"
+                print(f"{done}, {len(self.found.wrong)} wrong, server {self.found.memory[-1][0]:6.1f} MB", flush=True)
 
 
 def main() -> int:
@@ -352,11 +355,11 @@ def main() -> int:
             logging.disable(logging.WARNING)  # every client notices every end
             fleet = Fleet(root, scorers, 60 * options.minutes)
             asyncio.run(fleet.run())
-            return 0 if report(fleet, options.minutes) else 1
-        with server(root, scorers=scorers) as (address, process):
-            soak = Soak(address, process, 60 * options.minutes)
+            return 0 if fleet.found.report(options.minutes) else 1
+        with serving(root, scorers=scorers) as server:
+            soak = Soak(server, 60 * options.minutes)
             asyncio.run(soak.run())
-            return 0 if report(soak, options.minutes) else 1
+            return 0 if soak.found.report(options.minutes) else 1
 
 
 if __name__ == "__main__":

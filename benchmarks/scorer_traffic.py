@@ -1,27 +1,17 @@
-"""Databases, traffic, servers and clients of the scorer's benchmarks."""
+"""What the scorer's benchmarks send: databases, queries and answers."""
 
-import asyncio
 import os
 import random
 import sqlite3
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
-
-import aiohttp
-import psutil
-import yaml
 
 ORDERS, CLIENTS = 300_000, 5_000
 RESPONSES, CONCURRENCY = 16, 64
 QUESTIONS = 8  # per request to POST /v1/score
-RUNAWAY_SHARE, REPEATED_SHARE = 0.01, 1 / 3
-RUNAWAY_SECONDS = 15.0
+BATCH = QUESTIONS * RESPONSES  # responses of such a request
+REPEATED_SHARE = 1 / 3
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
 # Each query takes about 1 to 30 ms, 14 ms on average, on the machine of docs/explanation/scoring.md. {} makes the text
@@ -48,8 +38,16 @@ class Item(NamedTuple):
 
     @property
     def body(self) -> dict:
-        extra = {"db_id": "shop/shop.sqlite", "gold_sql": self.gold, "cmp_method": "bird"}
-        return {"gen_responses": [f"{'I look at the orders. ' * 20}\n```sql\n{self.sql}\n```"], "extra": extra}
+        response = f"{'I look at the orders. ' * 20}\n{fenced(self.sql)}"
+        return {"gen_responses": [response], "extra": sql_question("shop", self.gold)}
+
+
+def sql_question(database: str, gold: str, method: str = "bird") -> dict:
+    return {"db_id": f"{database}/{database}.sqlite", "gold_sql": gold, "cmp_method": method}
+
+
+def fenced(sql: str) -> str:
+    return f"```sql\n{sql}\n```"
 
 
 def make_databases(root: Path) -> None:
@@ -71,7 +69,7 @@ def make_databases(root: Path) -> None:
             connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", map(order, range(orders)))
 
 
-def traffic(questions: int, repeated: float, endless: float, seed: int) -> list[Item]:
+def traffic(questions: int, seed: int, *, repeated: float = REPEATED_SHARE, endless: float = 0.0) -> list[Item]:
     """RESPONSES responses to each question, in the order of a training step."""
     generator = random.Random(seed)
     items: list[Item] = []
@@ -91,97 +89,13 @@ def traffic(questions: int, repeated: float, endless: float, seed: int) -> list[
     return items
 
 
-@contextmanager
-def server(root: Path, scorers: dict | None = None, **changes) -> Iterator[tuple[str, psutil.Process]]:
-    """Run a server with the shipped settings and changes, or with `scorers`; yield its address and process."""
-    class_name = changes.pop("class_name", "SqlDetailRewardModel")
-    scorer = {"class_name": class_name, **changes}
-    if class_name != "MathRewardModel":
-        scorer["database_path"] = str(root)
-    with tempfile.TemporaryDirectory() as folder, start(Path(folder), scorers or {"Scorer1": scorer}) as process:
-        try:
-            yield wait_for(Path(folder), process), psutil.Process(process.pid)
-        finally:
-            process.terminate()
-
-
-def start(folder: Path, scorers: dict, port: int = 0) -> subprocess.Popen:
-    """Start a server that has its files in `folder`; it need not serve yet."""
-    config, address_file = folder / "scorer.yaml", folder / "address"
-    config.write_text(yaml.safe_dump({"ScorerServer": {"shutdown_seconds": 1}, "Scorers": scorers}))
-    address_file.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "rl.scorer", "--port", str(port), "-c", str(config)]
-    command += ["--address-file", str(address_file)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def wait_for(folder: Path, process: subprocess.Popen) -> str:
-    """The address of a started server, once it serves."""
-    while not (folder / "address").exists():
-        if process.poll() is not None:
-            raise SystemExit("the server did not start")
-        time.sleep(0.02)
-    return f"http://{(folder / 'address').read_text()}"
-
-
-async def send(
-    address: str,
-    path: str,
-    bodies: Iterable[dict],
-    concurrency: int = CONCURRENCY,
-    endless: Collection[int] = (),
-    heartbeats: list[float] | None = None,
-) -> float:
-    """Seconds until all replies have arrived, except to the bodies numbered in `endless`, which keep their slots."""
-    slots = asyncio.Semaphore(concurrency)
-    limits = {"connector": aiohttp.TCPConnector(limit=0), "timeout": aiohttp.ClientTimeout(600)}
-    async with aiohttp.ClientSession(address, **limits) as session:
-
-        async def ask(body: dict) -> None:
-            try:
-                async with session.request("PUT" if path == "/api" else "POST", path, json=body) as reply:
-                    text = await reply.text()
-                    if reply.status != 200:
-                        raise SystemExit(f"HTTP {reply.status}: {text}")
-            finally:
-                slots.release()
-
-        async def beat() -> None:
-            while heartbeats is not None:
-                started = time.perf_counter()
-                async with session.get("/heartbeat") as reply:
-                    await reply.read()
-                heartbeats.append(time.perf_counter() - started)
-                await asyncio.sleep(0.05)
-
-        awaited: list[asyncio.Task] = []
-        others = [asyncio.create_task(beat())]
-        started = time.perf_counter()
-        for number, body in enumerate(bodies):
-            await slots.acquire()
-            (others if number in endless else awaited).append(asyncio.create_task(ask(body)))
-        await asyncio.gather(*awaited)
-        seconds = time.perf_counter() - started
-        for task in others:
-            task.cancel()
-    return seconds
-
-
-def score_items(address: str, items: list[Item], heartbeats: list[float] | None = None) -> float:
-    """Ordinary responses per second, with one request for each."""
-    endless = {number for number, item in enumerate(items) if item.endless}
-    seconds = asyncio.run(send(address, "/api", (item.body for item in items), CONCURRENCY, endless, heartbeats))
-    return (len(items) - len(endless)) / seconds
-
-
 def small_batch(number: int) -> dict:
     """A request with distinct small queries."""
     questions = []
     for key in range(number * QUESTIONS, (number + 1) * QUESTIONS):
         sql = "SELECT city, count(*) FROM orders WHERE id < {}{} GROUP BY city"
-        extra = {"db_id": "small/small.sqlite", "gold_sql": sql.format(key % 150, ""), "cmp_method": "bird"}
-        responses = [f"```sql\n{sql.format(50 + i, f' AND {key} = {key}')}\n```" for i in range(RESPONSES)]
-        questions.append({"question": extra, "responses": responses})
+        responses = [fenced(sql.format(50 + i, f" AND {key} = {key}")) for i in range(RESPONSES)]
+        questions.append({"question": sql_question("small", sql.format(key % 150, "")), "responses": responses})
     return {"questions": questions}
 
 
@@ -216,27 +130,6 @@ def small_body(number: int) -> dict:
     """One response to a question about the small database, for PUT /api."""
     [question, *_] = small_batch(number)["questions"]
     return {"gen_responses": question["responses"][:1], "extra": question["question"]}
-
-
-def workers_of(process: psutil.Process) -> list[psutil.Process]:
-    """A server's worker processes, which its children, the fork servers, have forked."""
-    return [worker for fork_server in process.children() for worker in children_of(fork_server)]
-
-
-def children_of(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return process.children()
-    except psutil.NoSuchProcess:
-        return []
-
-
-def kill_workers(process: psutil.Process, fork_servers: bool) -> int:
-    """Send SIGKILL to a server's workers, or to its fork servers, which ends their workers too; return how many."""
-    victims = process.children() if fork_servers else workers_of(process)
-    for victim in victims:
-        with suppress(psutil.NoSuchProcess):
-            victim.kill()
-    return len(victims)
 
 
 def say(what: str, figure: float, unit: str, second: float | None = None, meaning: str = "") -> None:
