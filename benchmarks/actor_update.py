@@ -18,19 +18,18 @@ verl/dph/config/dph_trainer.yaml, such as actor_rollout_ref.model.use_remove_pad
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
+from cost import DEVICE, ON_CUDA, in_own_process, in_turns, peak_bytes
 from omegaconf import DictConfig
-from peak_memory import ON_CUDA, peak_bytes
-from standalone_worker import actor_worker, batch_of, be_the_only_rank, set_loss
+from standalone_worker import actor_worker, batch_of, be_the_only_rank, random_llama, set_loss, worker_settings
 from tensordict import TensorDict
 from tqdm import tqdm
-from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import TrainingWorker
@@ -57,34 +56,13 @@ VARIANTS = {
 
 def make_model(folder: str, shape: str) -> None:
     """A Llama of the shape with random weights. It needs no tokenizer, because rows are random ids."""
-    hidden, layers, heads, kv_heads, ffn, vocabulary = SHAPES[shape]
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=hidden,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        intermediate_size=ffn,
-        max_position_embeddings=8192,
-        tie_word_embeddings=True,
-    )
-    LlamaForCausalLM(config).to(torch.float32 if shape == "tiny" else torch.bfloat16).save_pretrained(folder)
+    model = random_llama(*SHAPES[shape], tie_word_embeddings=True)
+    model.to(torch.float32 if shape == "tiny" else torch.bfloat16).save_pretrained(folder)
 
 
 def config_of(model: str, options: argparse.Namespace, variant: str) -> DictConfig:
-    device = "cuda" if ON_CUDA else "cpu"
-    settings = [
-        f"actor_rollout_ref.model.path={model}",
-        "+actor_rollout_ref.model.load_tokenizer=False",
-        "actor_rollout_ref.model.use_remove_padding=True",
-        f"device={device}",
-        f"{ACTOR}strategy=fsdp2",
-        f"{ACTOR}use_dynamic_bsz=True",
-        f"{ACTOR}ppo_max_token_len_per_gpu={options.micro_batch_tokens}",
-        f"{ACTOR}use_torch_compile=False",
-        f"{ACTOR}optim.total_training_steps=1000",
-    ]
+    settings = worker_settings(model, DEVICE, options.micro_batch_tokens)
+    settings.append("actor_rollout_ref.model.use_remove_padding=True")
     config = compose("dph_trainer", [*settings, *VARIANTS[variant], *options.overrides])
     attention.complete(config)
     return config
@@ -175,23 +153,20 @@ def measure(update: Update) -> tuple[float, int]:
 def measure_all(model: str, options: argparse.Namespace) -> dict[str, dict]:
     """{variant: {"seconds": [of each round], "peak_bytes": the most of a round}}."""
     updates = updates_of(options.variants, model, options)
-    found: dict[str, dict] = {variant: {"seconds": [], "peak_bytes": 0} for variant in updates}
-    for round_number in tqdm(range(options.rounds + 1), desc="updates", unit="round"):
-        for variant, update in updates.items():
-            seconds, peak = measure(update)
-            if round_number:  # the first round warms up and makes the optimizer's state
-                found[variant]["seconds"].append(seconds)
-                found[variant]["peak_bytes"] = max(peak, found[variant]["peak_bytes"])
-    return found
+    # The round that warms up also makes the optimizer's state.
+    measures = {variant: partial(measure, update) for variant, update in updates.items()}
+    found = in_turns(measures, options.rounds, "updates")
+    return {
+        variant: {"seconds": [seconds for seconds, _ in of], "peak_bytes": max(peak for _, peak in of)}
+        for variant, of in found.items()
+    }
 
 
-def peak_in_own_process(variant: str, model: str, argv: list[str]) -> int:
+def peak_of(variant: str, model: str, options: argparse.Namespace) -> int:
     """Peak bytes on a CPU, in a separate process so that no variant inherits another's free memory."""
-    command = [sys.executable, __file__, *argv, f"--model={model}", "--memory-of", variant]
-    finished = subprocess.run(command, capture_output=True, text=True)
-    if finished.returncode:
-        raise SystemExit(f"{variant} failed:\n{finished.stderr[-3000:]}")
-    return json.loads(finished.stdout.splitlines()[-1])
+    update = updates_of([variant], model, options)[variant]
+    update()  # makes the optimizer's state
+    return peak_bytes(update)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -206,7 +181,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; ratios are to the first")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements there too")
     parser.add_argument("--model", help="a folder with the model, instead of a temporary random one")
-    parser.add_argument("--memory-of", choices=VARIANTS, help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="further settings of all variants")
     options = parser.parse_args(argv)
     options.variants = options.variants.split(",")
@@ -219,17 +193,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> None:
     options = parse(argv)
     be_the_only_rank()
-    if options.memory_of:
-        update = updates_of([options.memory_of], options.model, options)[options.memory_of]
-        update()  # makes the optimizer's state
-        sys.stdout.write(f"\n{peak_bytes(update)}\n")
-        return
     with tempfile.TemporaryDirectory() as folder:
         if not options.model:
             make_model(folder, options.shape)
         model = options.model or folder
         of_processes = [] if ON_CUDA else tqdm(options.variants, desc="memory", unit="variant")
-        peaks = {variant: peak_in_own_process(variant, model, argv) for variant in of_processes}
+        peaks = {variant: in_own_process(peak_of, variant, model, options) for variant in of_processes}
         found = measure_all(model, options)
     for variant, peak in peaks.items():
         found[variant]["peak_bytes"] = peak
@@ -237,7 +206,7 @@ def main(argv: list[str]) -> None:
         device = torch.cuda.get_device_name() if ON_CUDA else f"CPU, {torch.get_num_threads()} threads"
         implementation = config_of(options.model or "", options, "plain").actor_rollout_ref.model.override_config
         versions = {"torch": torch.__version__, "device": device, **implementation}
-        settings = {name: value for name, value in vars(options).items() if name not in ("json", "memory_of")}
+        settings = {name: value for name, value in vars(options).items() if name != "json"}
         options.json.write_text(json.dumps(versions | {"settings": settings, "variants": found}, indent=1) + "\n")
     _print(found)
 

@@ -26,10 +26,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+from cost import DEVICE
 from omegaconf import DictConfig
-from standalone_worker import actor_worker, batch_of, be_the_only_rank
+from standalone_worker import actor_worker, batch_of, be_the_only_rank, random_llama, worker_settings
 from tqdm import tqdm
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
 
 from rl.configuration.compose import compose
@@ -38,7 +39,6 @@ from verl.dph.pef.store import Row
 from verl.dph.pef.verify import Tolerance, other_probability
 from verl.dph.training.actor_worker import DPHPasses
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PROMPT = 16  # tokens
 HEAD_DIM = 64
 
@@ -48,19 +48,9 @@ LogProbs = list[tuple[torch.Tensor, torch.Tensor]]
 
 def make_model(folder: str, options: argparse.Namespace) -> LlamaForCausalLM:
     """A Llama with random weights, saved without a tokenizer; its logits have a standard deviation of 1."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=options.vocabulary,
-        hidden_size=options.hidden,
-        num_hidden_layers=options.layers,
-        num_attention_heads=options.hidden // HEAD_DIM,
-        num_key_value_heads=max(options.hidden // HEAD_DIM // 4, 1),
-        intermediate_size=4 * options.hidden,
-        max_position_embeddings=8192,
-        tie_word_embeddings=False,
-        attn_implementation="sdpa",
-    )
-    model = LlamaForCausalLM(config)
+    heads = options.hidden // HEAD_DIM
+    sizes = options.hidden, options.layers, heads, max(heads // 4, 1), 4 * options.hidden, options.vocabulary
+    model = random_llama(*sizes, tie_word_embeddings=False, attn_implementation="sdpa")
     model.lm_head.weight.data.normal_(std=options.hidden**-0.5)
     model.save_pretrained(folder)
     return model.to(DEVICE, torch.bfloat16).eval()
@@ -68,15 +58,8 @@ def make_model(folder: str, options: argparse.Namespace) -> LlamaForCausalLM:
 
 def config_of(model: str, options: argparse.Namespace) -> DictConfig:
     settings = [
-        f"actor_rollout_ref.model.path={model}",
-        "+actor_rollout_ref.model.load_tokenizer=False",
+        *worker_settings(model, DEVICE, options.micro_batch_tokens),
         "++actor_rollout_ref.model.override_config.attn_implementation=sdpa",
-        f"device={DEVICE}",
-        "actor_rollout_ref.actor.strategy=fsdp2",
-        "actor_rollout_ref.actor.use_torch_compile=False",
-        "actor_rollout_ref.actor.use_dynamic_bsz=True",
-        f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={options.micro_batch_tokens}",
-        "actor_rollout_ref.actor.optim.total_training_steps=1",
         "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16",
     ]
     return compose("dph_trainer", settings)

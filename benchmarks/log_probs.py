@@ -12,16 +12,14 @@ process. As in verl's engine, bfloat16 runs under autocast. The scripts' micro-b
 """
 
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 import time
 from functools import partial
 from types import SimpleNamespace
 
 import torch
-from peak_memory import ON_CUDA, peak_bytes
+from cost import DEVICE, ON_CUDA, in_own_process, in_turns, peak_bytes
 from tqdm import tqdm
 from verl.utils import torch_functional
 
@@ -40,10 +38,10 @@ class Pass:
 
     def __init__(self, name: str, options: argparse.Namespace):
         self.function = FUNCTIONS[name]
-        device, dtype = "cuda" if ON_CUDA else "cpu", getattr(torch, options.dtype)
+        dtype = getattr(torch, options.dtype)
         torch.manual_seed(0)
-        self.logits = torch.randn(options.tokens, options.vocabulary, device=device, dtype=dtype).requires_grad_()
-        self.labels = torch.randint(0, options.vocabulary, (options.tokens,), device=device)
+        self.logits = torch.randn(options.tokens, options.vocabulary, device=DEVICE, dtype=dtype).requires_grad_()
+        self.labels = torch.randint(0, options.vocabulary, (options.tokens,), device=DEVICE)
 
     def __call__(self) -> None:
         logits = _Output.apply(self.logits)
@@ -78,37 +76,21 @@ def _wait() -> None:
         torch.cuda.synchronize()
 
 
-def peak_of(name: str, argv: list[str], options: argparse.Namespace) -> int:
-    if ON_CUDA:
-        return peak_bytes(Pass(name, options))
-    command = [sys.executable, __file__, *argv, "--memory-of", name]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+def peak_of(name: str, options: argparse.Namespace) -> int:
+    return peak_bytes(Pass(name, options))
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--vocabulary", type=int, default=32000)
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--memory-of", choices=FUNCTIONS, help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
-
-
-def main(argv: list[str]) -> None:
-    options = parse(argv)
-    if options.memory_of:
-        work = Pass(options.memory_of, options)
-        sys.stdout.write(f"{peak_bytes(work)}\n")
-        return
-    peaks = {name: peak_of(name, argv, options) for name in tqdm(FUNCTIONS, desc="memory", unit="function")}
+    options = parser.parse_args()
+    bar = tqdm(FUNCTIONS, desc="memory", unit="function")
+    peaks = {name: peak_of(name, options) if ON_CUDA else in_own_process(peak_of, name, options) for name in bar}
     passes = {name: Pass(name, options) for name in FUNCTIONS}
-    seconds: dict[str, list[float]] = {name: [] for name in FUNCTIONS}
-    for round_number in tqdm(range(options.rounds + 1), desc="passes", unit="round"):
-        for name, work in passes.items():
-            took = work.seconds()
-            if round_number:  # the first round warms up
-                seconds[name].append(took)
+    seconds = in_turns({name: work.seconds for name, work in passes.items()}, options.rounds, "passes")
     sys.stdout.write(f"{'':<8}{'s':>10}{'us/token':>12}{'/ ours':>9}{'peak MB':>10}\n")
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     for name, median in medians.items():
@@ -118,4 +100,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

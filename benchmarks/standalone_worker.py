@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from omegaconf import DictConfig
 from tensordict import TensorDict
+from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import HFModelConfig, TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
@@ -24,6 +25,39 @@ def be_the_only_rank() -> None:
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(20_000 + os.getpid() % 20_000))
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+
+
+def random_llama(
+    hidden: int, layers: int, heads: int, kv_heads: int, feed_forward: int, vocabulary: int, **others: object
+) -> LlamaForCausalLM:
+    """A Llama with the same random weights in every run. `others` are further fields of its configuration."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        intermediate_size=feed_forward,
+        max_position_embeddings=8192,
+        **others,
+    )
+    return LlamaForCausalLM(config)
+
+
+def worker_settings(model: str, device: str, micro_batch_tokens: int) -> list[str]:
+    """Settings of dph_trainer.yaml for the worker of a model without a tokenizer."""
+    actor = "actor_rollout_ref.actor"
+    return [
+        f"actor_rollout_ref.model.path={model}",
+        "+actor_rollout_ref.model.load_tokenizer=False",
+        f"device={device}",
+        f"{actor}.strategy=fsdp2",
+        f"{actor}.use_dynamic_bsz=True",
+        f"{actor}.ppo_max_token_len_per_gpu={micro_batch_tokens}",
+        f"{actor}.use_torch_compile=False",
+        f"{actor}.optim.total_training_steps=1000",
+    ]
 
 
 def actor_worker(config: DictConfig) -> TrainingWorker:

@@ -12,15 +12,13 @@ written, with the rows themselves; after loading; and after the visits. --budget
 """
 
 import argparse
-import json
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import torch
-from peak_memory import resident
+from cost import in_own_process, resident
 
 from verl.dph.pef.ref_logprobs import fill_in_parts
 from verl.dph.pef.store import Row, Store
@@ -28,6 +26,7 @@ from verl.dph.pef.verify import Tolerance, check_reference
 from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.training import mixed_batch
 
+torch.set_num_threads(1)  # so that other programs matter less
 VOCABULARY = 128_000
 
 # The limits for 100,000 rows without next tokens (841 MB): about three times the time measured on two shared cores
@@ -118,12 +117,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128, help="D_pef rows of a mini-batch")
     parser.add_argument("--part", type=int, default=256, help="rows per part (data.sft_reference_rows)")
     parser.add_argument("--budget", action="store_true", help="compare with the budget of 100,000 rows")
-    parser.add_argument("--open", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    torch.set_num_threads(1)  # so that other programs matter less
-    if options.open:
-        sys.stdout.write(json.dumps(measure(options.open, options.batch)))
-        return
     exceeded = []
     for k in options.top_k:
         with tempfile.TemporaryDirectory() as folder:
@@ -131,8 +125,7 @@ def main() -> None:
             store = random_store(options.rows, options.prompt, options.response, k)
             path, seconds = write(store, Path(folder), options.part)
             found = {"write s": seconds, "write x": resident("VmHWM") - before}
-            command = [sys.executable, __file__, "--open", str(path), "--batch", str(options.batch)]
-            found |= json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+            found |= in_own_process(measure, str(path), options.batch)
             size = path.stat().st_size
         found = {name: value / size if name.endswith(" x") else value for name, value in found.items()}
         sys.stdout.write(f"{options.rows} rows, k {k}, {size / 1e6:.1f} MB")
