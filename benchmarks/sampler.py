@@ -186,10 +186,9 @@ class Variant:
 
 def _cpu_seconds(pid: int) -> float:
     """CPU seconds of a process and its descendants."""
-    import psutil
+    from rl.common.processes import process_tree
 
-    process = psutil.Process(pid)
-    times = (member.cpu_times() for member in [process, *process.children(recursive=True)])
+    times = (member.cpu_times() for member in process_tree(pid))
     return sum(spent.user + spent.system for spent in times)
 
 
