@@ -27,14 +27,13 @@ from pathlib import Path
 import torch
 from cost import DEVICE, ON_CUDA, in_own_process, in_turns, peak_bytes
 from omegaconf import DictConfig
-from standalone_worker import actor_worker, batch_of, be_the_only_rank, random_llama, set_loss, worker_settings
+from standalone_worker import actor_worker, batch_of, be_the_only_rank, random_llama, set_loss, worker_config
 from tensordict import TensorDict
 from tqdm import tqdm
 from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import TrainingWorker
 
-from rl.configuration.compose import compose
 from verl.dph.config import attention
 
 # hidden, layers, heads, key-value heads, feed-forward, vocabulary. 1b and 3b are Llama-3.2's, tiny is for two cores.
@@ -61,9 +60,8 @@ def make_model(folder: str, shape: str) -> None:
 
 
 def config_of(model: str, options: argparse.Namespace, variant: str) -> DictConfig:
-    settings = worker_settings(model, DEVICE, options.micro_batch_tokens)
-    settings.append("actor_rollout_ref.model.use_remove_padding=True")
-    config = compose("dph_trainer", [*settings, *VARIANTS[variant], *options.overrides])
+    settings = ["actor_rollout_ref.model.use_remove_padding=True", *VARIANTS[variant], *options.overrides]
+    config = worker_config(model, DEVICE, options.micro_batch_tokens, *settings)
     attention.complete(config)
     return config
 

@@ -27,13 +27,11 @@ from types import SimpleNamespace
 
 import torch
 from cost import DEVICE
-from omegaconf import DictConfig
-from standalone_worker import actor_worker, batch_of, be_the_only_rank, random_llama, worker_settings
+from standalone_worker import actor_worker, batch_of, be_the_only_rank, random_llama, worker_config
 from tqdm import tqdm
 from transformers import LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
 
-from rl.configuration.compose import compose
 from verl.dph.pef.batch_fields import PEF_TOP_LOG_PROBS, token_fields
 from verl.dph.pef.store import Row
 from verl.dph.pef.verify import Tolerance, other_probability
@@ -41,6 +39,10 @@ from verl.dph.training.actor_worker import DPHPasses
 
 PROMPT = 16  # tokens
 HEAD_DIM = 64
+SETTINGS = (
+    "++actor_rollout_ref.model.override_config.attn_implementation=sdpa",
+    "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16",
+)
 
 # For each row, the log-probs of the response (R,) and of its top-k (R, k).
 LogProbs = list[tuple[torch.Tensor, torch.Tensor]]
@@ -54,15 +56,6 @@ def make_model(folder: str, options: argparse.Namespace) -> LlamaForCausalLM:
     model.lm_head.weight.data.normal_(std=options.hidden**-0.5)
     model.save_pretrained(folder)
     return model.to(DEVICE, torch.bfloat16).eval()
-
-
-def config_of(model: str, options: argparse.Namespace) -> DictConfig:
-    settings = [
-        *worker_settings(model, DEVICE, options.micro_batch_tokens),
-        "++actor_rollout_ref.model.override_config.attn_implementation=sdpa",
-        "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16",
-    ]
-    return compose("dph_trainer", settings)
 
 
 def answered(model: LlamaForCausalLM, options: argparse.Namespace) -> list[Row]:
@@ -117,7 +110,7 @@ def measure(options: argparse.Namespace) -> Iterator[dict]:
     """Yield the worst rows for each scale of the logits and each batch."""
     with tempfile.TemporaryDirectory() as folder:
         model = make_model(folder, options)
-        worker = actor_worker(config_of(folder, options))
+        worker = actor_worker(worker_config(folder, DEVICE, options.micro_batch_tokens, *SETTINGS))
     last = {name: parameter for name, parameter in worker.engine.module.named_parameters() if "lm_head" in name}
     [head] = last.values()
     scale, bound = 1.0, Tolerance.of("bfloat16", None)

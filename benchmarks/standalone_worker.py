@@ -15,6 +15,7 @@ from verl.workers.config import HFModelConfig, TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
+from rl.configuration.compose import compose
 from verl.dph.training.actor_worker import replace_functions
 from verl.dph.training.config import DPHActorConfig
 from verl.dph.training.rehearsal_loss import rehearsal_loss
@@ -45,10 +46,10 @@ def random_llama(
     return LlamaForCausalLM(config)
 
 
-def worker_settings(model: str, device: str, micro_batch_tokens: int) -> list[str]:
-    """Settings of dph_trainer.yaml for the worker of a model without a tokenizer."""
+def worker_config(model: str, device: str, micro_batch_tokens: int, *settings: str) -> DictConfig:
+    """dph_trainer.yaml for the worker of a model without a tokenizer, with further settings."""
     actor = "actor_rollout_ref.actor"
-    return [
+    ours = [
         f"actor_rollout_ref.model.path={model}",
         "+actor_rollout_ref.model.load_tokenizer=False",
         f"device={device}",
@@ -58,6 +59,7 @@ def worker_settings(model: str, device: str, micro_batch_tokens: int) -> list[st
         f"{actor}.use_torch_compile=False",
         f"{actor}.optim.total_training_steps=1000",
     ]
+    return compose("dph_trainer", [*ours, *settings])
 
 
 def actor_worker(config: DictConfig) -> TrainingWorker:
