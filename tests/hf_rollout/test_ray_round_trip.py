@@ -7,11 +7,12 @@ import ray
 import torch
 from transformers import LlamaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
-from verl.workers.rollout.replica import RolloutMode
+from verl.workers.rollout.replica import RolloutMode, RolloutReplica
 
 from verl.dph.hf_rollout.adapter import HFServerAdapter
 from verl.dph.hf_rollout.replica import HFReplica
 from verl.dph.hf_rollout.server import HFServer
+from verl.dph.training.held_requests import make_room
 
 SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": True}
 
@@ -20,6 +21,8 @@ SAMPLE = {"temperature": 1.0, "max_tokens": 10, "ignore_eos": True, "logprobs": 
 def local_ray(monkeypatch, device):
     if device == "cpu":
         monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.setattr(RolloutReplica, "max_concurrency", RolloutReplica.max_concurrency)
+    make_room()
     ray.init(address="local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
@@ -85,6 +88,7 @@ def test_requests_and_weights_over_ray(local_ray, tiny_model_path, device):
         for control in (replica.sleep, replica.wake_up, replica.clear_kv_cache, replica.release_kv_cache):
             await control()
         await replica.abort_all_requests()
+        # More than verl's own number of concurrent calls: without make_room the last call here waits forever.
         held = [asyncio.ensure_future(generate([4], SAMPLE | {"max_tokens": 1}, f"held {n}")) for n in range(1200)]
         await replica.resume_generation()
         assert {output.stop_reason for output in await asyncio.gather(*held)} == {"completed"}

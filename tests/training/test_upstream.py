@@ -5,6 +5,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import inspect
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -84,6 +85,7 @@ UPSTREAM = {
     "verl.dph.divergence.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
     "verl.dph.checks.model._step": (PPOTrainer._get_required_batch_multiple, "264be80d505c6579"),
+    "verl.dph.training.held_requests.make_room": (RolloutReplica.max_concurrency.fget, "d84408a9c523e7f3"),
     "verl.dph.checks.model._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 
@@ -151,6 +153,13 @@ def test_a_weight_larger_than_a_bucket_goes_to_separate_rollouts_in_pieces():
     pieces, merged = asyncio.run(received())
     assert pieces == 1 + 3 + 1
     assert merged.keys() == weights.keys() and all(torch.equal(merged[name], weights[name]) for name in weights)
+
+
+@pytest.mark.parametrize("engine", ["vllm_rollout/vllm_async_server.py", "sglang_rollout/async_sglang_server.py"])
+def test_the_servers_of_other_engines_have_the_replicas_concurrent_calls(engine):
+    """training/held_requests.py raises them. These modules cannot be imported without their engines."""
+    source = (Path(rollout.__path__[0]) / engine).read_text()
+    assert "max_concurrency=self.max_concurrency," in source and "def max_concurrency" not in source
 
 
 def test_ray_s_cpus_are_reserved_as_counted():

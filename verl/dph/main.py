@@ -26,7 +26,7 @@ from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
 from verl.dph.pef.row_sources import source_of
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, on_head, services_variables
-from verl.dph.training import advantages, batch_balance, tracking
+from verl.dph.training import advantages, batch_balance, held_requests, tracking
 from verl.dph.training.run_record import RunRecord
 
 # A Ray actor class cannot be subclassed; the class that it wraps can.
@@ -55,6 +55,7 @@ class TaskRunner(_TaskRunnerV1):
             check_shared_folder(Path(config.trainer.default_local_dir), config.trainer.nnodes)
         advantages.leave_out_padding()
         batch_balance.balance_numbers()
+        held_requests.make_room()
         if config.trainer.device == "cpu":
             use_in_process_router()
             use_in_process_queue()

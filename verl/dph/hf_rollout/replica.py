@@ -19,9 +19,6 @@ def server_name(replica_rank: int, suffix: str = "") -> str:
 class HFReplica(RolloutReplica):
     """A replica is one server process."""
 
-    # Concurrent calls of a server. Requests held by an abort count too, and resume_generation must not wait for them.
-    max_concurrency = 100_000
-
     async def init_standalone(self) -> None:
         """Start a server that reads its weights from the model's path, on a separate device.
 
