@@ -15,7 +15,7 @@ from rl.checks.gpus import GpuType
 from rl.checks.model_shape import ModelShape
 from rl.common.errors import UserError
 from rl.common.size import GB, in_gb
-from rl.configuration import ACTOR, micro_batch_tokens
+from rl.configuration import ACTOR, micro_batch_tokens, ulysses_ranks
 from rl.configuration.names import PRESAMPLE
 
 # CUDA's contexts and NCCL's buffers; what vLLM keeps while it sleeps; its activations and graphs.
@@ -29,6 +29,7 @@ ROW_TOKENS, RESPONSE_TOKENS, LONGEST_OF_MEAN = 3300, 512, 4
 MASKED = 1 / 3.5
 
 ROLLOUT = "actor_rollout_ref.rollout"
+_FSDP = f"{ACTOR}.fsdp_config"
 FLASH, SDPA = "flash attention", "sdpa"
 
 
@@ -186,7 +187,7 @@ def workload(program: str, values: Mapping[str, Any]) -> Workload:
         number=number_bytes(values[f"{ACTOR}.fsdp_config.model_dtype"]),
         bucket=values[f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"] << 20,
         attention=attention,
-        ulysses=values[f"{ACTOR}.ulysses_sequence_parallel_size"],
+        ulysses=ulysses_ranks(*(values[f"{section}.ulysses_sequence_parallel_size"] for section in (ACTOR, _FSDP))),
         engine=Engine(
             offload="policy" if values[f"{ACTOR}.fsdp_config.offload_policy"] else str(offloads.pop()),
             utilization=values[f"{ROLLOUT}.gpu_memory_utilization"],

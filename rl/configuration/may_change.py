@@ -36,7 +36,7 @@ MAY_CHANGE = (
     *("trainer.total_epochs", "trainer.total_training_steps", "trainer.resume_mode", "trainer.resume_from_path"),
     *("*sandbox_fusion.url", "*sandbox_fusion.max_concurrent"),
     # Compared by content.
-    *("*model.path", "*model.tokenizer_path", "data.train_files"),
+    *("*model.path", "*model.tokenizer_path", "*.engine_kwargs.vllm.tokenizer", "data.train_files"),
     # Completed by verl, or copies of other settings.
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
 )

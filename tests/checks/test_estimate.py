@@ -161,6 +161,12 @@ def test_other_programs(plain_environment, monkeypatch):
     assert not any("Adam's moments" in parts for parts in held.values())
 
 
+@pytest.mark.parametrize("section", ["actor", "actor.fsdp_config"])
+def test_both_names_of_ulysses_are_read(values, section):
+    key = f"actor_rollout_ref.{section}.ulysses_sequence_parallel_size"
+    assert workload("verl.dph.main", values | {key: 2}).ulysses == 2
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

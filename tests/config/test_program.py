@@ -89,7 +89,9 @@ def upstream() -> dict:
 def test_help_lists_the_keys_that_differ_from_verl_s(name, upstream):
     ours = keys_of(compose(name))
     # What the device sets has a line of its own.
-    of_device = keys_of(OmegaConf.load(CONFIG_DIR / "device" / "cuda.yaml"))
+    of_device = {
+        key for file in ("cuda", "base/vllm") for key in keys_of(OmegaConf.load(CONFIG_DIR / "device" / f"{file}.yaml"))
+    }
     different = {key for key, value in ours.items() if upstream.get(key, ...) != value and key not in of_device}
     lines = program_help("program", name).splitlines()
     listed = {line.partition("=")[0] for line in lines if "=" in line and not line.startswith(("#", "usage"))}

@@ -210,7 +210,7 @@ ROLLOUT, MODEL = "actor_rollout_ref.rollout.", "actor_rollout_ref.model."
         ({f"{ROLLOUT}max_model_len": 20}, ""),  # all that a prompt and a response may have
         ({f"{ROLLOUT}logprobs_mode": "raw_logprobs"}, ' logprobs_mode="raw_logprobs"'),
         ({f"{ROLLOUT}logprobs_mode": "raw_logprobs", "presample.log_probs": False}, ""),
-        ({f"+{ROLLOUT}engine_kwargs.hf": "{a: 1}"}, ' engine_kwargs={"a": 1}'),
+        ({f"+{ROLLOUT}engine_kwargs.hf": "{a: 1, tokenizer: null}"}, ' engine_kwargs={"a": 1}'),
         ({f"+{MODEL}override_config.rope_theta": 5}, ' override_config={"rope_theta": 5}'),
         ({f"{MODEL}override_config.attn_implementation": "eager"}, ""),
     ],

@@ -20,10 +20,10 @@ from rl.checks.files import check_model
 from rl.checks.finding import Finding, ok, warn
 from rl.common.errors import UserError
 from rl.common.model_files import cached_config, require_weights, weight_files
-from rl.configuration import PADDING_ROW
+from rl.configuration import PADDING_ROW, ulysses_ranks
 from verl.dph.config import attention
 from verl.dph.hf_rollout.generation import why_not
-from verl.dph.sampling.job import tokenizer_of
+from verl.dph.sampling.job import override_config, tokenizer_of
 from verl.dph.sampling.rollout_engine import ranks_of
 from verl.dph.training.config import has_critic, has_divergence, mini_batch_rows, rehearses
 
@@ -53,9 +53,8 @@ class Role:
 
     @property
     def ulysses(self) -> int:
-        """Ranks that share one sequence; verl has an old and a new name for it, and the old one wins."""
-        old = self.settings.ulysses_sequence_parallel_size
-        return old if old > 1 else self.engine.ulysses_sequence_parallel_size
+        key = "ulysses_sequence_parallel_size"
+        return ulysses_ranks(self.settings[key], self.engine[key])
 
     @property
     def engine_name(self) -> str:
@@ -112,6 +111,31 @@ def _ulysses(role: Role, ranks: int) -> Iterator[str]:
             f"{setting} needs flash attention, that is, GPUs: with "
             f"{role.model_name}.override_config.attn_implementation={role.attention} every rank would see its own "
             "piece of a sequence only; install flash-attn, or use size 1."
+        )
+    heads, kv_heads = _heads(config_json(role.model, role.model_name))
+    if heads % role.ulysses or (kv_heads % role.ulysses and role.ulysses % kv_heads):
+        yield (
+            f"{setting} shares out the {heads} attention heads and {kv_heads} key-value heads of {role.model.path}: "
+            f"use a divisor of {heads} that divides {kv_heads} or is a multiple of it."
+        )
+
+
+def _heads(described: PretrainedConfig) -> tuple[int, int]:
+    """A model's attention heads and those of its keys and values; 0 if config.json does not say them."""
+    text = described.get_text_config()
+    heads = getattr(text, "num_attention_heads", None) or 0
+    return heads, getattr(text, "num_key_value_heads", None) or heads
+
+
+def tensor_parallel(config: DictConfig) -> Iterator[str]:
+    """vLLM gives every GPU of a replica as many heads, and says so once it starts."""
+    rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
+    heads, _ = _heads(config_json(model))
+    if rollout.name == "vllm" and heads % rollout.tensor_model_parallel_size:
+        setting = f"actor_rollout_ref.rollout.tensor_model_parallel_size={rollout.tensor_model_parallel_size}"
+        yield (
+            f"{setting} does not divide the {heads} attention heads of {model.path}: use a divisor of {heads} "
+            "(TENSOR_PARALLEL in the scripts)."
         )
 
 
@@ -270,6 +294,19 @@ def precisions(config: DictConfig) -> Iterator[str]:
             PrecisionType.to_dtype(value)
         except RuntimeError:
             yield f"{key}={value} is unknown: use one of fp32, bf16, fp16."
+def sampled_as_trained(config: DictConfig) -> Iterator[str]:
+    """vLLM reads the model's own config.json, and of verl's settings only engine_kwargs (vllm_async_server.py)."""
+    rollout, changes = config.actor_rollout_ref.rollout, override_config(config.actor_rollout_ref.model)
+    passed = (rollout.engine_kwargs.get("vllm") or {}).get("hf_overrides") or {}
+    for name, value in changes.get("model_config", changes).items() if rollout.name == "vllm" else ():
+        if passed.get(name) != value:
+            yield (
+                f"actor_rollout_ref.model.override_config.{name}={value} does not reach vLLM, which would sample from "
+                "another model: change the config.json of a copy of the model, or set "
+                f"+actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides.{name} too."
+            )
+
+
 
 
 def soft_capping(config: DictConfig) -> Iterator[str]:

@@ -428,6 +428,8 @@ RULES = (
     objective.overlong,
     objective.clip_cov,
     objective.dro,
+    model.tensor_parallel,
+    model.sampled_as_trained,
     objective.kl_penalties,
     model.text_only,
     objective.eta_schedule,

@@ -150,7 +150,7 @@ def _complete(config: DictConfig) -> None:
 def rules_of_sampling(subject: Subject) -> Finding:
     config = subject.config
     check_rollout(config)
-    for violation in rules.samples(config):
+    for violation in chain(rules.samples(config), model.sampled_as_trained(config)):
         raise UserError(violation)
     if subject.program == EVALUATE and config.trainer.nnodes > 1 and not joins_ray():
         raise UserError(
@@ -159,7 +159,7 @@ def rules_of_sampling(subject: Subject) -> Finding:
         )
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
-        for violation in chain(model.context(config), model.sampled_by_hf(config)):
+        for violation in chain(model.context(config), model.sampled_by_hf(config), model.tensor_parallel(config)):
             raise UserError(violation)
     rollout = config.actor_rollout_ref.rollout
     if subject.program == PRESAMPLE and rollout.temperature <= GREEDY_TEMPERATURE and config.presample.n > 1:

@@ -138,7 +138,8 @@ def _changes(config: DictConfig, settings: SamplingSettings) -> list[str]:
     changed = {
         "max_model_len": rollout.max_model_len if longest > (rollout.max_model_len or longest) else None,
         "logprobs_mode": rollout.logprobs_mode if settings.log_probs and mode_is_other else None,
-        "engine_kwargs": _without(rollout.engine_kwargs.get(rollout.name), "kv_cache_memory_bytes"),
+        # A tokenizer is compared by content.
+        "engine_kwargs": _without(rollout.engine_kwargs.get(rollout.name), "kv_cache_memory_bytes", "tokenizer"),
         "override_config": override_config(model),
     }
     return [f"{name}={json.dumps(value, sort_keys=True)}" for name, value in changed.items() if value]
@@ -153,9 +154,9 @@ def override_config(model: DictConfig) -> dict[str, Any]:
     return _without(model.override_config, attention.KEY)
 
 
-def _without(settings: DictConfig | None, key: str) -> dict[str, Any]:
+def _without(settings: DictConfig | None, *keys: str) -> dict[str, Any]:
     found = OmegaConf.to_container(settings or OmegaConf.create({}), resolve=True)
-    return {name: value for name, value in found.items() if name != key}
+    return {name: value for name, value in found.items() if name not in keys}
 
 
 def _dtype(name: str) -> str:
