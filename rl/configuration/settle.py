@@ -7,7 +7,9 @@ from typing import Literal
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.common.errors import UserError
-from rl.configuration.setting import Setting, violations
+from rl.configuration.names import joins_ray
+from rl.configuration.programs import PROGRAMS
+from rl.configuration.setting import Path, Paths, Setting, violations
 from rl.configuration.variables import READ, raw, variable_of
 
 # The section that only the launcher reads; programs do not see it.
@@ -19,7 +21,15 @@ _CHOICES = (
     Setting("launch.explored", Literal["exp", "all"]),
     Setting("launch.offload", Literal[True, False, "policy"]),
 )
+_PATHS = (Path, Path | None, Paths, Paths | None)
 _MODELS = ("actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "critic.model.path")
+# Files and folders: our settings with these types, and verl's.
+_FILES = {
+    *(setting.key for program in PROGRAMS.values() for setting in program.settings if setting.type in _PATHS),
+    *(f"trainer.{name}" for name in ("default_local_dir", "validation_data_dir", "rollout_data_dir")),
+    *("trainer.resume_from_path", "actor_rollout_ref.model.lora_adapter_path"),
+    *("reward.custom_reward_function.path", "actor_rollout_ref.rollout.agent.agent_loop_config_path"),
+}
 
 
 def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
@@ -52,6 +62,24 @@ def settle(config: DictConfig) -> None:
         path = OmegaConf.select(config, key)
         if isinstance(path, str) and path.endswith("/"):
             OmegaConf.update(config, key, path.rstrip("/") or "/")
+    if joins_ray():
+        _make_absolute(config)
+
+
+def _make_absolute(config: DictConfig) -> None:
+    """The processes of a Ray that runs already have its working folder, not this program's."""
+    for key in (*_MODELS, *_FILES):
+        found = OmegaConf.select(config, key)
+        if isinstance(found, str):
+            OmegaConf.update(config, key, _absolute(found, key in _MODELS))
+        elif OmegaConf.is_list(found):
+            OmegaConf.update(config, key, [_absolute(str(path)) for path in found])
+
+
+def _absolute(path: str, is_model: bool = False) -> str:
+    """The absolute path; but a name on the Hugging Face Hub, a URL and the paper's "None" stay."""
+    full = os.path.abspath(os.path.expanduser(path))
+    return path if path in ("", "None") or "://" in path or (is_model and not os.path.isdir(full)) else full
 
 
 def _replace(config: DictConfig) -> None:

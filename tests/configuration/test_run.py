@@ -188,6 +188,25 @@ def test_a_model_s_path_that_ends_in_a_slash(environment, key):
     assert OmegaConf.select(config, key) == "/"
 
 
+def test_paths_are_absolute_for_a_ray_that_runs_already(environment, monkeypatch, tmp_path):
+    """Its processes have another working folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    given = ["data.sft_pt=data/pef.pt", "data.train_files=['~/a.parquet',b.parquet]", "critic.model.path=org/name"]
+    given += ["trainer.default_local_dir=out", "data.val_files=hdfs://c/d.parquet", "data.sft_files=None"]
+    keys = [word.partition("=")[0] for word in given] + ["actor_rollout_ref.model.path"]
+    environment(MODEL_PATH="model", DEVICE="cpu", HOME="/home/me")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    run = run_of("js_kl", ["my_run", *given])
+    relative = ["data/pef.pt", ["~/a.parquet", "b.parquet"], "org/name", "out", "hdfs://c/d.parquet", "None", "model"]
+    assert [OmegaConf.select(run.config, key) for key in keys] == relative
+    environment(RAY_ADDRESS="10.0.0.1:6379")
+    here = [f"{tmp_path}/{name}" for name in ("data/pef.pt", "b.parquet", "out", "model")]
+    absolute = [here[0], ["/home/me/a.parquet", here[1]], "org/name", here[2], "hdfs://c/d.parquet", "None", here[3]]
+    found = run_of("js_kl", ["my_run", *given]).config
+    assert [OmegaConf.select(found, key) for key in keys] == absolute
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
