@@ -34,6 +34,8 @@ class Rollout(Section, at=_ROLLOUT):
     """Nodes of the rollout engine."""
     tensor_model_parallel_size: Count = 1
     """GPUs that share one copy of the model."""
+    gpu_memory_utilization: Share = 0.7
+    """The engine's share of a GPU's memory."""
     temperature: PositiveOrZero = 1.0
     """Sampling temperature; 0 is greedy."""
     top_p: Share = 0.95
@@ -46,7 +48,6 @@ SAMPLING = (
     Setting(f"{_ROLLOUT}.top_k", TopK),
     Setting(f"{_ROLLOUT}.seed", Seed),
     Setting(f"{_ROLLOUT}.max_num_seqs", Count),
-    Setting(f"{_ROLLOUT}.gpu_memory_utilization", Share),
     Setting("trainer.nnodes", Count),
     Setting("trainer.n_gpus_per_node", Count),
     Setting("data.max_prompt_length", Count),

@@ -46,7 +46,8 @@ from rl.data.sample_file import SampleRecord, SampleWriter
 
 @contextlib.asynccontextmanager
 async def rollout_client(config):
-    print("engine:", config.data.max_prompt_length, config.data.max_response_length)
+    data, rollout = config.data, config.actor_rollout_ref.rollout
+    print("engine:", data.max_prompt_length, data.max_response_length, rollout.max_model_len)
     yield
 
 async def draw(job, engine):
@@ -258,12 +259,24 @@ def test_lengths_are_those_of_the_training_scripts(monkeypatch):
     assert "data.max_response_length=48" not in with_variables(["data.max_response_length=8"])
 
 
+def test_gpus_are_counted_as_by_the_training_scripts(monkeypatch):
+    from verl.dph.evaluate import with_variables
+
+    monkeypatch.delenv("GPUS_PER_NODE", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    assert "trainer.n_gpus_per_node=2" in with_variables(["device=cuda"])
+    assert "trainer.n_gpus_per_node=1" in with_variables(["device=cpu"])
+    given = with_variables(["device=cuda", "trainer.n_gpus_per_node=4"])
+    assert [word for word in given if word.startswith("trainer.n_gpus_per_node")] == ["trainer.n_gpus_per_node=4"]
+
+
 def test_benchmarks_are_sampled_as_in_the_paper(ended):
     folder, found, _ = ended
     code, out, errors = found["first"]
     assert code == 0, errors
-    # For SQL prompts of 16,000 tokens and answers of 4,096: one engine for both draws of the base, one for grpo.
-    assert out.count("engine: 16000 4096\n") == 2
+    # For SQL prompts of 16,000 tokens and answers of 4,096, and a model of 2,048 positions: one engine for both draws
+    # of the base, one for grpo.
+    assert out.count("engine: 16000 4096 2048\n") == 2
     drawn = [line.removeprefix("drawn: ") for line in out.splitlines() if line.startswith("drawn")]
     files = ["bird.jsonl", "bird.greedy.jsonl", "amc23.jsonl", "amc23.greedy.jsonl"]
     assert drawn == [

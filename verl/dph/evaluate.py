@@ -31,7 +31,7 @@ from rl.common.errors import UserError
 from rl.common.listed import listed
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
-from rl.configuration.names import EVALUATE
+from rl.configuration.names import EVALUATE, devices
 from rl.data.sample_file import HASHES
 from rl.data.training_run import CONSOLE, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
@@ -49,10 +49,10 @@ from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import PAGE, REPORT, write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
 from rl.evaluation.splits import Split, splits_of, without_effect
-from verl.dph.checks.model import context
+from verl.dph.checks.model import bound_context, context, tensor_parallel
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
-from verl.dph.config.device_choice import with_overrides
+from verl.dph.config.device_choice import chosen_device, with_overrides
 from verl.dph.config.program import run_main
 from verl.dph.sampling.checkpoint import MERGED, model_folder, shard_hashes, temporary_model_folder
 from verl.dph.sampling.checkpoint import check_model as check_checkpoint
@@ -68,9 +68,10 @@ logger = logging.getLogger(EVALUATE)
 SEED_DISTANCE = 1_000_033
 
 # Environment variables for settings that no argument names. Every program also reads DEVICE and DPH_SCORER.
+_RANKS = "trainer.n_gpus_per_node"
 VARIABLES = {
     "NNODES": "trainer.nnodes",
-    "GPUS_PER_NODE": "trainer.n_gpus_per_node",
+    "GPUS_PER_NODE": _RANKS,
     "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
     "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
     # Of evaluate.splits; a benchmark has its own.
@@ -123,6 +124,8 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
         if not drawn.of and not all(job.complete() for job in jobs[-len(ways) :]):
+            for sentence in tensor_parallel(config):
+                raise UserError(sentence)
             for sentence in context(config, f'evaluate.settings="{{{split}:{{max_response_length:...}}}}"'):
                 logger.warning("%s of %s: %s", split, name, sentence)
     by_output = {job.output: job for job in jobs}
@@ -207,7 +210,9 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
         require_base_judged_alike(Path(base).expanduser(), {job.output.name for job in missing}, verdict)
     logger.info("Sampling %s: %s", name, ", ".join(job.output.name for job in missing))
     of_engine = copy.deepcopy(config)
-    of_engine.actor_rollout_ref.model.path = missing[0].metadata.model
+    model = missing[0].metadata.model  # a folder, or a name on the Hub; a running Ray has another working folder
+    of_engine.actor_rollout_ref.model.path = os.path.abspath(model) if os.path.isdir(model) else model
+    bound_context(of_engine)
     rescored_only = all(job.responses for job in missing)
     async with contextlib.nullcontext() if rescored_only else rollout_client(of_engine) as client:
         for job in missing:
@@ -367,9 +372,11 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
 
 
 def with_variables(arguments: list[str]) -> list[str]:
-    """The arguments, and the settings of VARIABLES that they do not name."""
+    """The arguments, and the settings of VARIABLES that they do not name; the GPUs are counted as for the scripts."""
     named = {argument.partition("=")[0] for argument in arguments}
     found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in named}
+    if _RANKS in found:
+        found[_RANKS] = found[_RANKS] or str(devices(chosen_device(arguments)))
     return with_overrides(arguments, [f"{key}={value}" for key, value in found.items() if value])
 
 

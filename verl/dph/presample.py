@@ -18,6 +18,7 @@ from rl.configuration.methods import next_step
 from rl.configuration.names import PRESAMPLE
 from rl.data.sample_file import check_name
 from rl.data.sample_summary import summarize
+from verl.dph.checks.model import bound_context
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.program import chosen_experiment, run_main
@@ -35,6 +36,7 @@ def main(config: DictConfig) -> None:
         output=Path(config.presample.output).expanduser(),
         max_in_flight=config.presample.max_in_flight,
     )
+    bound_context(config)
     OmegaConf.resolve(config)
     try:
         with console_log(job.output.with_suffix(".log")):

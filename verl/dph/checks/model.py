@@ -225,7 +225,7 @@ def context(config: DictConfig, set_by: str = _LENGTHS_OF_SCRIPTS) -> Iterator[s
     """
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
     longest, words = _longest_row(config.data)
-    positions = getattr(config_json(model).get_text_config(), "max_position_embeddings", None)
+    positions = _positions(model)
     limits = {
         f"actor_rollout_ref.rollout.max_model_len={rollout.max_model_len}": rollout.max_model_len,
         f"max_position_embeddings={positions} of {model.path}": positions,
@@ -236,6 +236,19 @@ def context(config: DictConfig, set_by: str = _LENGTHS_OF_SCRIPTS) -> Iterator[s
                 f"{setting} is less than the longest row, {words}, so that responses would be cut off: lower a length "
                 f"({set_by})."
             )
+
+
+def bound_context(config: DictConfig) -> None:
+    """Set a null rollout.max_model_len to the longest row: vLLM would plan its cache for the model's whole context."""
+    rollout = config.actor_rollout_ref.rollout
+    if rollout.max_model_len is None:
+        longest, _ = _longest_row(config.data)
+        rollout.max_model_len = min(longest, _positions(config.actor_rollout_ref.model) or longest)
+
+
+def _positions(model: DictConfig) -> int | None:
+    """The tokens of the model's context, if its config.json says it."""
+    return getattr(config_json(model).get_text_config(), "max_position_embeddings", None)
 
 
 def text_only(config: DictConfig) -> Iterator[str]:
