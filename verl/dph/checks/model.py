@@ -294,19 +294,6 @@ def sampled_by_hf(config: DictConfig) -> Iterator[str]:
         yield reason
 
 
-def precisions(config: DictConfig) -> Iterator[str]:
-    """verl reads them when its workers start; vLLM has names of its own."""
-    rollout = config.actor_rollout_ref.rollout
-    found = {"actor_rollout_ref.rollout.dtype": rollout.dtype} if rollout.name == "hf" else {}
-    for role in roles(config):
-        found[f"{role.engine_name}.model_dtype"] = role.engine.model_dtype
-        mixed = role.engine.get("mixed_precision") or {}
-        found |= {f"{role.engine_name}.mixed_precision.{name}": mixed[name] for name in mixed if name in _MIXED}
-    for key, value in found.items():
-        try:
-            PrecisionType.to_dtype(value)
-        except RuntimeError:
-            yield f"{key}={value} is unknown: use one of fp32, bf16, fp16."
 def sampled_as_trained(config: DictConfig) -> Iterator[str]:
     """vLLM reads the model's own config.json, and of verl's settings only engine_kwargs (vllm_async_server.py)."""
     rollout, changes = config.actor_rollout_ref.rollout, override_config(config.actor_rollout_ref.model)
@@ -320,6 +307,19 @@ def sampled_as_trained(config: DictConfig) -> Iterator[str]:
             )
 
 
+def precisions(config: DictConfig) -> Iterator[str]:
+    """verl reads them when its workers start; vLLM has names of its own."""
+    rollout = config.actor_rollout_ref.rollout
+    found = {"actor_rollout_ref.rollout.dtype": rollout.dtype} if rollout.name == "hf" else {}
+    for role in roles(config):
+        found[f"{role.engine_name}.model_dtype"] = role.engine.model_dtype
+        mixed = role.engine.get("mixed_precision") or {}
+        found |= {f"{role.engine_name}.mixed_precision.{name}": mixed[name] for name in mixed if name in _MIXED}
+    for key, value in found.items():
+        try:
+            PrecisionType.to_dtype(value)
+        except RuntimeError:
+            yield f"{key}={value} is unknown: use one of fp32, bf16, fp16."
 
 
 def soft_capping(config: DictConfig) -> Iterator[str]:
@@ -345,10 +345,24 @@ def lora(config: DictConfig) -> Iterator[str]:
                     f"{prefix}.lora_rank."
                 )
         return
-    if config.actor_rollout_ref.rollout.name == "hf" and not model.lora.merge:
+    others = {
+        "the hf rollout, which takes whole weights": config.actor_rollout_ref.rollout.name == "hf",
+        "trainer.v1.trainer_mode=separate_async, which sends rollouts the weights without the adapter": (
+            config.trainer.v1.trainer_mode == "separate_async"
+        ),
+    }
+    for other, is_chosen in others.items():
+        if is_chosen and not model.lora.merge:
+            yield (
+                f"{prefix}.lora_rank={model.lora_rank} does not go with {other}, unless it is merged: set "
+                f"{prefix}.lora.merge=True."
+            )
+    # The reference's pass leaves no_lora_adapter in the batch for the critic's (trainer_base.py, _compute_values).
+    if has_critic(config) and need_reference_policy(config):
         yield (
-            f"{prefix}.lora_rank={model.lora_rank} does not go with the hf rollout, which takes whole weights, unless "
-            f"they are merged: set {prefix}.lora.merge=True."
+            f"{prefix}.lora_rank={model.lora_rank} does not go with both a reference model and a critic, whose pass "
+            "would switch off an adapter too: leave out actor.use_kl_loss and algorithm.use_kl_in_reward, or choose an "
+            "algorithm.adv_estimator without a critic."
         )
     if "hf_model" in config.actor_rollout_ref.actor.checkpoint.save_contents:
         yield (
