@@ -34,7 +34,6 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
         UserError: the folder cannot be written or has too little room, or a file of the model is damaged.
     """
     trainer, actor = config.trainer, config.actor_rollout_ref.actor
-    contents = [*actor.checkpoint.save_contents, *(config.critic.checkpoint.save_contents if has_critic else ())]
     if trainer.save_freq <= 0:
         return skipped("this run writes no checkpoints")
     folder = Path(trainer.default_local_dir)
@@ -49,7 +48,9 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
         except UserError as error:
             return skipped(f"the size of a checkpoint is not known: {error}")
     # Of all nodes: they share the folder (docs/howto/cluster.md).
-    size = sum(CONTENT_BYTES[part] for part in contents) * count
+    size = count * _bytes_per_parameter(config, actor, actor.fsdp_config)
+    if has_critic:
+        size += count * _bytes_per_parameter(config, config.critic, config.critic.fsdp)
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"
@@ -59,6 +60,14 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
         times = f", and {needed} are there at a time" if needed > 1 else ""
         raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
     return ok(found if kept else f"{found}; all are kept (KEEP_CHECKPOINTS)")
+
+
+def _bytes_per_parameter(config: DictConfig, role: DictConfig, engine: DictConfig) -> int:
+    """Bytes of a role's checkpoint. Every replica of fsdp_size ranks writes all shards; one rank, the hf_model."""
+    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    copies = ranks // engine.fsdp_size if 0 < engine.fsdp_size < ranks else 1
+    parts = role.checkpoint.save_contents
+    return sum(CONTENT_BYTES[part] * (1 if part == "hf_model" else copies) for part in parts)
 
 
 @contextmanager

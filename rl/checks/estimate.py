@@ -118,6 +118,7 @@ _MODELLED: dict[str, tuple[tuple, str]] = {
     "actor_rollout_ref.model.use_remove_padding": ((True,), "padding rows instead of packing them"),
     "actor_rollout_ref.model.use_fused_kernels": ((False,), "verl's fused log-probs"),
     f"{ACTOR}.use_dynamic_bsz": ((True,), "micro-batches of a fixed number of rows"),
+    f"{_FSDP}.use_no_sync_for_gradient_accumulation": ((False,), "whole gradients on every GPU"),
     f"{ACTOR}.strategy": (("fsdp", "fsdp2"), "a strategy other than FSDP"),
     f"{ACTOR}.optim.optimizer": (("AdamW",), "an optimizer other than AdamW"),
     f"{ROLLOUT}.name": (("vllm",), "a rollout other than vLLM"),

@@ -170,6 +170,10 @@ def test_both_names_of_ulysses_are_read(values, section):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
+        (
+            {"actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation": True},
+            "whole gradients on every GPU",
+        ),
         ({"actor_rollout_ref.model.lora_rank": 32}, "LoRA .actor_rollout_ref.model.lora_rank=32. is not modelled"),
         ({"algorithm.adv_estimator": "gae"}, "a critic"),
         ({"actor_rollout_ref.actor.fsdp_config.param_offload": True}, "offloading only the parameters"),
