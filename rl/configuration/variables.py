@@ -76,6 +76,7 @@ _RESOLVERS: dict[str, Callable] = {
     "trackers": lambda: ["console", "file", *(name for key, name in _TRACKERS.items() if os.environ.get(key))],
     "equal": lambda found, wanted, yes=True, no=False: yes if str(found) == str(wanted) else no,
     "sum": _sum,
+    "cpus_at_least": lambda number: max(number, len(os.sched_getaffinity(0))),
     "quarter": lambda number: number // 4 if isinstance(number, int) else number,
 }
 # A value that needs one of them.

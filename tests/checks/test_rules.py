@@ -63,6 +63,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (SEPARATE | {f"{FSDP}offload_policy": True}, "fsdp_config.offload_policy=True would lose updates with trainer"),
         ({TENSOR_PARALLEL: 2}, "pipeline_model_parallel_size=2, and a replica of rollout.name=hf has one rank"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.n_gpus_per_node) and TransferQueue (1 storage"),
+        ({"trainer.n_gpus_per_node": 8}, "or raise ray_kwargs.ray_init.num_cpus=16, which may be more than there are"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({f"{ACTOR}strategy": "fsdp"}, "actor.strategy=fsdp does not run with trainer.device=cpu"),
         ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
@@ -100,7 +101,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({"data.max_response_length": 513}, "max_position_embeddings=1024 of /"),
         ({f"+{MODEL}override_config.max_position_embeddings": 1000}, "max_position_embeddings=1000 of /"),
         ({f"+{MODEL}override_config.rope_theta.base": 1}, "cannot be used: "),
-        ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout"),
+        ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout, which takes whole weights, unless"),
         ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
         ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),
         (
@@ -326,6 +327,11 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({"actor_rollout_ref.rollout.name": "foo"}, "'foo' is unknown: use one of vllm, sglang, trtllm, hf."),
         ({"actor_rollout_ref.rollout.name": "sglang"}, "rollout.name=sglang needs the package sglang, which is not in"),
         ({"trainer.logger": ["console", "clearml"]}, "trainer.logger=clearml needs the package clearml, which is not"),
+        (
+            {"actor_rollout_ref.nccl_timeout": 7200},
+            "nccl_timeout=7200 would do nothing in verl 0.9.1 (weights",
+        ),
+        ({"trainer.balance_batch": False}, "trainer.balance_batch=False would do nothing in verl 0.9.1 (rows are bala"),
         ({"trainer.default_hdfs_dir": "hdfs://a"}, "trainer.default_hdfs_dir=hdfs://a would do nothing"),
         ({f"{FSDP}fsdp_size": 0}, "actor.fsdp_config.fsdp_size=0 does not divide the trainer's 1 ranks"),
         ({f"{FSDP}fsdp_size": 2, "trainer.n_gpus_per_node": 3}, "fsdp_size=2 does not divide the trainer's 3 ranks"),
@@ -403,6 +409,22 @@ def test_reference_and_critic_are_checked_as_the_actor_is(run):
     assert "critic.strategy=fsdp does not run with" in run.rejection(critic | {"critic.strategy": "fsdp"})
     capped = critic | {"algorithm.success_cap": 0.6}
     assert "success_cap=0.6 sets the advantages of whole groups to 0" in run.rejection(capped)
+
+
+def test_separate_rollouts_get_an_adapter_only_merged(run):
+    config = run.config(SEPARATE | {f"{MODEL}lora_rank": 8})
+    config.actor_rollout_ref.rollout.name = "vllm"
+    [sentence] = model.lora(config)
+    assert "does not go with trainer.v1.trainer_mode=separate_async, which sends rollouts the weights" in sentence
+    config.actor_rollout_ref.model.lora.merge = True
+    assert not [*model.lora(config)]
+
+
+def test_an_adapter_with_a_reference_model_and_a_critic_is_rejected(run):
+    critic = LORA | {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
+    sentence = "lora_rank=8 does not go with both a reference model and a critic, whose pass would switch off"
+    assert sentence in run.rejection(critic | of_mode("js", reference=True))
+    run.prepare(critic)
 
 
 @pytest.mark.parametrize(
@@ -550,11 +572,73 @@ def test_rollout_replicas_leave_no_rank_over(run):
     assert not [*rules.replicas(config)]
     config.trainer.v1.trainer_mode = "separate_async"
     config.actor_rollout_ref.rollout.update(nnodes=1, n_gpus_per_node=2)
-    [sentence] = rules.replicas(config)
+    sentence, *_ = rules.replicas(config)
     assert "does not divide rollout.nnodes x rollout.n_gpus_per_node=2" in sentence
     config.trainer.n_gpus_per_node, config.actor_rollout_ref.hybrid_engine = 1, False
     config.actor_rollout_ref.rollout.n_gpus_per_node = 4
     assert not [*rules.replicas(config)]  # none is on the trainer's ranks
+
+
+def test_replicas_on_the_trainers_ranks_have_the_nodes_of_the_separate_ones(run):
+    config = run.config({"trainer.n_gpus_per_node": 8, TENSOR_PARALLEL: 4})
+    config.actor_rollout_ref.rollout.update(name="vllm", nnodes=2, n_gpus_per_node=2)
+    config.trainer.v1.trainer_mode = "separate_async"
+    [sentence] = rules.replicas(config)
+    assert (
+        "size=4 is more than rollout.n_gpus_per_node=2, so that verl would start a replica on the trainer's 8"
+        in sentence
+    )
+    config.actor_rollout_ref.hybrid_engine = False
+    assert not [*rules.replicas(config)]
+
+
+def test_what_vllm_does_not_read_is_rejected(run):
+    config = run.config({f"+{MODEL}override_config.rms_norm_eps": 1e-5})
+    assert not [*model.sampled_as_trained(config)]  # hf gets it
+    config.actor_rollout_ref.rollout.name = "vllm"
+    [sentence] = model.sampled_as_trained(config)
+    assert "override_config.rms_norm_eps=1e-05 does not reach vLLM, which would sample from another model" in sentence
+    OmegaConf.update(
+        config, "actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides", {"rms_norm_eps": 1e-5}, force_add=True
+    )
+    assert not [*model.sampled_as_trained(config)]
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu_vllm"])
+def test_vllm_gets_the_trainers_tokenizer(device):
+    config = compose("dph_trainer", [f"device={device}", f"{MODEL}tokenizer_path=/other"])
+    assert config.actor_rollout_ref.rollout.name == "vllm"
+    assert config.actor_rollout_ref.rollout.engine_kwargs.vllm.tokenizer == "/other"
+
+
+@pytest.mark.parametrize(
+    ("ulysses", "tensor_parallel", "heads", "kv_heads", "sentence"),
+    [
+        (8, 8, 28, 4, "ulysses_sequence_parallel_size=8 shares out the 28 attention heads and 4 key-value heads of /"),
+        (6, 1, 24, 4, "use a divisor of 24 that divides 4 or is a multiple of it"),
+        (8, 1, 32, 4, None),  # key-value heads are repeated
+        (1, 8, 28, 4, "tensor_model_parallel_size=8 does not divide the 28 attention heads of /"),
+    ],
+)
+def test_heads_are_shared_out_over_ranks(run, tmp_path, ulysses, tensor_parallel, heads, kv_heads, sentence):
+    shape = {"hidden_size": 64 * heads, "num_attention_heads": heads, "num_key_value_heads": kv_heads}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"} | shape))
+    config = run.config(ULYSSES | {f"{ACTOR}ulysses_sequence_parallel_size": ulysses, TENSOR_PARALLEL: tensor_parallel})
+    config.actor_rollout_ref.model.path, config.trainer.n_gpus_per_node = str(tmp_path), ulysses
+    config.actor_rollout_ref.rollout.name = "vllm"
+    found = [*model.models(config), *model.tensor_parallel(config)]
+    assert any(sentence in each for each in found) if sentence else not found
+
+
+@pytest.mark.parametrize(
+    ("positions", "given", "expected"), [(32768, None, 20096), (8192, None, 8192), (32768, 4096, 4096)]
+)
+def test_an_engines_context_is_at_most_the_models(run, positions, given, expected):
+    lengths = {"data.max_prompt_length": 16000, "data.max_response_length": 4096}
+    config = run.config(lengths | {f"+{MODEL}override_config.max_position_embeddings": positions})
+    config.actor_rollout_ref.rollout.max_model_len = given
+    model.bound_context(config)
+    assert config.actor_rollout_ref.rollout.max_model_len == expected
 
 
 @pytest.mark.parametrize(

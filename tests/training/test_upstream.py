@@ -26,6 +26,7 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
 from verl.workers import rollout
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from verl.workers.engine_workers import ActorRolloutRefWorker
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplica
 
@@ -86,6 +87,9 @@ UPSTREAM = {
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
     "verl.dph.checks.model._step": (PPOTrainer._get_required_batch_multiple, "264be80d505c6579"),
     "verl.dph.training.held_requests.make_room": (RolloutReplica.max_concurrency.fget, "d84408a9c523e7f3"),
+    "verl.dph.checks.model.lora, of separate rollouts": (ActorRolloutRefWorker.update_weights, "ea8f2ec1eb8a4481"),
+    "verl.dph.checks.rules.replicas": (LLMServerManager._initialize_llm_servers, "c862f5411a8828a8"),
+    "verl.dph.checks.model.lora, of a critic": (PPOTrainer._compute_values, "20df171612279e37"),
     "verl.dph.checks.model._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 

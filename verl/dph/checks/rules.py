@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import chain
+from typing import Any
 
 import ray
 import torch
@@ -36,6 +37,15 @@ OF_OLDER_TRAINER = ("remax", "gdpo", "optimal_token_baseline", "tir_optimal_toke
 LOGGERS = (*Tracking.supported_backend, "tracking")
 # The packages of rollout engines and loggers, where the name is another; "": part of verl or of this package.
 _PACKAGES = {"hf": "", "trtllm": "tensorrt_llm"}
+_TIMEOUT = "weights must load within torch's limit, 10 minutes: copy the model to each node's own disk"
+# Settings that nothing reads: verl's default, and what to know.
+_UNREAD: dict[str, tuple[Any, str]] = {
+    "actor_rollout_ref.nccl_timeout": (600, _TIMEOUT),
+    "actor_rollout_ref.rollout.over_sample_rate": (0, "no rollout is aborted"),
+    "actor_rollout_ref.rollout.multi_stage_wake_up": (False, "the engine wakes up in stages anyway"),
+    "algorithm.use_pf_ppo": (False, "rows are not resampled"),
+    "trainer.balance_batch": (True, "rows are balanced over the ranks anyway"),
+}
 _PACKAGES |= {"console": "", "file": "", "tracking": "wandb", "vemlp_wandb": "volcengine_ml_platform"}
 
 
@@ -115,6 +125,9 @@ def of_older_verl(config: DictConfig) -> Iterator[str]:
                 f"{key}.grad_clip={settings.grad_clip} is of an older verl and would do nothing: set "
                 f"{key}.optim.clip_grad, which is {settings.optim.clip_grad}."
             )
+    for key, (default, fact) in _UNREAD.items():
+        if (value := OmegaConf.select(config, key)) != default:
+            yield f"{key}={value} would do nothing in verl 0.9.1 ({fact}): leave it out."
     if config.trainer.default_hdfs_dir:
         yield (
             f"trainer.default_hdfs_dir={config.trainer.default_hdfs_dir} would do nothing, because verl writes FSDP's "
@@ -283,6 +296,14 @@ def replicas(config: DictConfig) -> Iterator[str]:
     for name, found in ranks.items():
         if of_one > 0 and found % of_one and not rollout.disaggregation.enabled:
             yield f"{words} does not divide {name}={found}: use a divisor of {found} (TENSOR_PARALLEL in the scripts)."
+    own, of_trainer = rollout.n_gpus_per_node, config.trainer.n_gpus_per_node
+    if RANKS in ranks and own < of_one <= of_trainer:
+        # verl takes the nodes of every replica from rollout.n_gpus_per_node (llm_server.py).
+        yield (
+            f"{words} is more than rollout.n_gpus_per_node={own}, so that verl would start a replica on the trainer's "
+            f"{of_trainer} GPUs of one node as if it had several nodes: use at most {own}, or set "
+            "actor_rollout_ref.hybrid_engine=False."
+        )
 
 
 def keep_probe(config: DictConfig) -> Iterator[str]:
@@ -355,10 +376,10 @@ def ray_cpus(config: DictConfig) -> Iterator[str]:
     separate = _separate_ranks(config) if config.trainer.nnodes == 1 else 0  # of several nodes, on any of them
     sentence = _too_few_cpus(config, ranks, "trainer.n_gpus_per_node", separate, found)
     if sentence is not None:
-        on_cpu = config.trainer.device == "cpu"  # where Ray may count more CPUs than there are cores
-        yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or " + (
-            "raise ray_kwargs.ray_init.num_cpus." if on_cpu else "give the machine or container more CPUs."
-        )
+        more = "give the machine or container more CPUs"
+        if config.ray_kwargs.ray_init.num_cpus is not None:
+            more = f"raise ray_kwargs.ray_init.num_cpus={found}, which may be more than there are cores"
+        yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or {more}."
 
 
 def check_running_ray(config: DictConfig) -> None:
@@ -407,6 +428,8 @@ RULES = (
     ray_cpus,
     installed,
     model.models,
+    model.tensor_parallel,
+    model.sampled_as_trained,
     model.meshes,
     model.optimizers,
     model.precisions,
@@ -428,8 +451,6 @@ RULES = (
     objective.overlong,
     objective.clip_cov,
     objective.dro,
-    model.tensor_parallel,
-    model.sampled_as_trained,
     objective.kl_penalties,
     model.text_only,
     objective.eta_schedule,
