@@ -71,12 +71,12 @@ def _make_absolute(config: DictConfig) -> None:
     for key in (*_MODELS, *_FILES):
         found = OmegaConf.select(config, key)
         if isinstance(found, str):
-            OmegaConf.update(config, key, _absolute(found, key in _MODELS))
+            OmegaConf.update(config, key, absolute(found, key in _MODELS))
         elif OmegaConf.is_list(found):
-            OmegaConf.update(config, key, [_absolute(str(path)) for path in found])
+            OmegaConf.update(config, key, [absolute(str(path)) for path in found])
 
 
-def _absolute(path: str, is_model: bool = False) -> str:
+def absolute(path: str, is_model: bool = False) -> str:
     """The absolute path; but a name on the Hugging Face Hub, a URL and the paper's "None" stay."""
     full = os.path.abspath(os.path.expanduser(path))
     return path if path in ("", "None") or "://" in path or (is_model and not os.path.isdir(full)) else full

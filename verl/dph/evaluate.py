@@ -32,6 +32,7 @@ from rl.common.listed import listed
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.configuration.names import EVALUATE, devices
+from rl.configuration.settle import absolute
 from rl.data.sample_file import HASHES
 from rl.data.training_run import CONSOLE, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
@@ -124,7 +125,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
         if not drawn.of and not all(job.complete() for job in jobs[-len(ways) :]):
-            for sentence in tensor_parallel(config):
+            if sentence := next(tensor_parallel(config), None):
                 raise UserError(sentence)
             for sentence in context(config, f'evaluate.settings="{{{split}:{{max_response_length:...}}}}"'):
                 logger.warning("%s of %s: %s", split, name, sentence)
@@ -210,8 +211,8 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
         require_base_judged_alike(Path(base).expanduser(), {job.output.name for job in missing}, verdict)
     logger.info("Sampling %s: %s", name, ", ".join(job.output.name for job in missing))
     of_engine = copy.deepcopy(config)
-    model = missing[0].metadata.model  # a folder, or a name on the Hub; a running Ray has another working folder
-    of_engine.actor_rollout_ref.model.path = os.path.abspath(model) if os.path.isdir(model) else model
+    # A running Ray has another working folder.
+    of_engine.actor_rollout_ref.model.path = absolute(missing[0].metadata.model, is_model=True)
     bound_context(of_engine)
     rescored_only = all(job.responses for job in missing)
     async with contextlib.nullcontext() if rescored_only else rollout_client(of_engine) as client:

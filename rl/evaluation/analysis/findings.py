@@ -81,7 +81,10 @@ class Findings:
         return plain | {metric: side for metric, side in found.items() if side not in plain.values()}
 
     def to_base(self, split: str) -> dict[str, Sides]:
-        """{leading method: its sides} in the plain metrics; if there are none, in the others that claims are about."""
+        """The sides of each leading method in the plain metrics.
+
+        If no method has one there, the sides are those in the other metrics that claims are about.
+        """
         plain = self.plain(split)
         others = [metric for metric in self._claimed(split) if metric not in plain]
         return self._to_base(split, plain) or self._to_base(split, others)

@@ -67,8 +67,8 @@ class Difference(OverSeeds):
     def tested(cls, values: list[float], of_base: "BaseError") -> "Difference":
         """The difference with its p, not yet corrected.
 
-        The variances of both errors add up, with the degrees of freedom of Welch (1947) and Satterthwaite (1946). These
-        are at most those of the seeds, so that the base's error never makes an interval narrower.
+        The variances of both errors add up, with the degrees of freedom of Welch (1947) and Satterthwaite (1946), or
+        of the seeds if these are fewer: the base's error never makes an interval narrower.
         """
         number, mean = len(values), float(np.mean(values))
         if number < 2:

@@ -3,7 +3,7 @@
 Their responses are generated and scored as in verl's validation. A prompt is solved when at least one of n responses is
 correct. `dph/keep_rate` is the share of solved prompts among the stored ones of solved_files, by default those that the
 initial policy mastered, and `dph/newly_solved` the share among those without a correct pre-sample (D_exp). The report's
-keep rate (rl.evaluation.analysis.prompt_metrics) is of every prompt that was solved at least once, and usually lower.
+keep rate (rl.evaluation.analysis.prompt_metrics) is of every prompt that was solved at least once.
 The initial policy's own keep rate may be below 1, because D_pef prompts were chosen by samples that happened to be
 correct; trainer.val_before_train measures it.
 """
