@@ -25,7 +25,7 @@ from rl.metrics.styles import (
     styled,
 )
 
-# About this many distinct queries are parsed per call. BIRD's take about 2 ms each (benchmarks/style_metrics.py).
+# About this many distinct queries are parsed per call. BIRD's take about 2 ms each.
 MAX_PARSED = 512
 STYLE_SHARE = "style/"  # + the style's name
 _NAMES = (*KNOWN_STYLES, OTHERS)

@@ -91,7 +91,7 @@ def test_a_file_that_was_written_before_there_were_distributions_loads(tmp_path)
 
 
 def test_rows_are_views_of_the_mapped_file(tmp_path):
-    """Nothing is copied, so that a store takes what its file does (benchmarks/store.py measures it)."""
+    """Nothing is copied, so that a store takes what its file does."""
     path = tmp_path / "store.pt"
     Store(META, rows(top_k=8)).save(str(path))
     loaded = Store.load(str(path))
