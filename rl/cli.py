@@ -252,9 +252,6 @@ COMMANDS = {
         "rl.checks.plan",
     ),
     "train": Command("train with a method or a baseline", TRAIN_EXAMPLE, "rl.launch.commands:train"),
-    "watch": Command(
-        "follow a training run: curves, time left, alerts", "outputs/llama-sql/my_run --once", "rl.evaluation.watch"
-    ),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
         '"evaluate.models={base:MODEL,dph_js:RUN}" evaluate.benchmarks=[bird] evaluate.output=DIR',

@@ -1,19 +1,17 @@
 """What training logs: the name, definition and title of every metric, and where it is shown (training_metrics.json).
 
-docs/reference/metrics.md, the training section of report.html, `dph watch` and the terminal (console_filter) take them
-from here. Definitions use d = log pi_theta - log pi_ref, the log-ratio of a token, and u = exp(d). Unless a definition
-says otherwise, a metric is a mean over the D_pef tokens of a mini-batch, averaged over the step.
+docs/reference/metrics.md, the training section of report.html and the terminal (console_filter) take them from here.
+Definitions use d = log pi_theta - log pi_ref, the log-ratio of a token, and u = exp(d). Unless a definition says
+otherwise, a metric is a mean over the D_pef tokens of a mini-batch, averaged over the step.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# Where a metric is shown: in dph watch, and in the first group of the report's training figures.
-WATCHED, DRAWN = "watched", "drawn"
 _WORD = "<[^>]+>"  # any text, in a name
 # Metrics that begin so are decided by the clock and the machine, and differ between two equal runs.
 MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
@@ -26,7 +24,7 @@ class TrainingMetric:
         name: as the loggers have it; <word> stands for any text.
         title: of its curve, with the <word>s of the name; empty: the name.
         of_rollouts: whether it is measured on the step's rollouts, so that runs on other prompts are not comparable.
-        used: WATCHED, DRAWN, both or neither.
+        drawn: whether it is among the first of the report's training figures; the page has all.
         console: the word before its value in a step's line on the terminal; empty: it is not there.
     """
 
@@ -34,7 +32,7 @@ class TrainingMetric:
     definition: str
     title: str = ""
     of_rollouts: bool = False
-    used: Sequence[str] = ()
+    drawn: bool = False
     console: str = ""
 
 
@@ -45,9 +43,9 @@ def training_metrics() -> dict[str, list[TrainingMetric]]:
     return {heading: [TrainingMetric(**entry) for entry in entries] for heading, entries in content.items()}
 
 
-def titles(use: str) -> dict[str, str]:
-    """{name: title} of the metrics with this use, in the table's order."""
-    return {m.name: m.title or m.name for metrics in training_metrics().values() for m in metrics if use in m.used}
+def drawn_titles() -> dict[str, str]:
+    """{name: title} of the metrics that are drawn first, in the table's order."""
+    return {m.name: m.title or m.name for metrics in training_metrics().values() for m in metrics if m.drawn}
 
 
 def title_of(name: str) -> str:

@@ -1,7 +1,6 @@
-"""The state of a training run, read from its folder: its metrics by step, how far it is, how long a step takes."""
+"""The state of a training run, read from its folder: its metrics by step, and how far it is."""
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +8,6 @@ from rl.common.errors import UserError
 from rl.configuration.names import MAIN
 from rl.data.training_run import CONSOLE, LOGS, NEWEST, RECORD, read_record, step_of
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
-
-STEP_SECONDS, VALIDATION_SECONDS = "timing_s/step", "timing_s/testing"
-# The time of a step is estimated from this many last steps.
-RECENT_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -23,14 +18,12 @@ class RunFolder:
         log: {metric: {step: value}}; empty before the first step.
         step: the last one that was logged; 0 is the validation of the initial policy; None if nothing was logged yet.
         total_steps: the whole run's; None if the folder has no record.
-        silent_seconds: seconds since the last line of the log.
     """
 
     folder: Path
     log: TrainingLog
     step: int | None
     total_steps: int | None
-    silent_seconds: float
 
     @property
     def progress(self) -> str:
@@ -39,12 +32,6 @@ class RunFolder:
     @property
     def has_ended(self) -> bool:
         return self.step is not None and self.total_steps is not None and self.step >= self.total_steps
-
-    @property
-    def recent_seconds(self) -> list[float]:
-        """Wall-clock seconds of each of the last steps, validation included."""
-        steps, validations = self.log.get(STEP_SECONDS, {}), self.log.get(VALIDATION_SECONDS, {})
-        return [seconds + validations.get(step, 0.0) for step, seconds in [*steps.items()][-RECENT_STEPS:]]
 
 
 def is_run(folder: Path) -> bool:
@@ -74,13 +61,10 @@ def read_run(folder: Path) -> RunFolder:
     if not any(logs.glob("*.jsonl")):
         if record and record["step"]:
             raise UserError(f"{logs} holds no *.jsonl: train with file among trainer.logger.")
-        return RunFolder(folder, {}, None, total_steps, 0.0)
+        return RunFolder(folder, {}, None, total_steps)
     newest = max(logs.glob("*.jsonl"))
     # What a stopped run logged after its last checkpoint is dropped: the resumed run will log it again.
     reached = max((step for values in read_training_log(newest).values() for step in values), default=None)
     log = read_training_log(logs, reached)
     steps = sorted({step for values in log.values() for step in values})
-    silent = max(0.0, time.time() - newest.stat().st_mtime)
-    if not steps:
-        return RunFolder(folder, {}, None, total_steps, silent)
-    return RunFolder(folder, log, steps[-1], total_steps, silent)
+    return RunFolder(folder, log, steps[-1] if steps else None, total_steps)

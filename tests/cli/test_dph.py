@@ -20,7 +20,7 @@ from tests.programs import REPOSITORY
 
 PROMISED = (
     *("demo", "study", "prepare", "presample", "split", "store", "plan", "train"),
-    *("watch", "evaluate", "export", "report", "compare", "inspect", "audit", "scorer", "doctor", "version"),
+    *("evaluate", "export", "report", "compare", "inspect", "audit", "scorer", "doctor", "version"),
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
 HEAVY |= {"scipy", "sqlglot", "torch", "transformers", "verl"}
@@ -69,7 +69,6 @@ def test_help_loads_nothing_heavy():
         ("prepare math-eval --file aime24=aime.jsonl --output out", HEAVY - {"pyarrow", "numpy", "pandas"}),
         ("audit prompts.parquet --database-path nowhere", OF_TRAINING),
         ("report --spec none.json --out out", OF_TRAINING),
-        ("watch none", HEAVY - {"numpy"}),
         ("compare none --out out", OF_TRAINING),
     ],
 )

@@ -13,7 +13,6 @@ from swanlab.sdk.internal.core_python.store import DataStoreReader
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
 
-from rl import cli
 from tests.loggers.conftest import TAGS
 
 OF_VALIDATION = ("dph/keep_rate", "dph/newly_solved", "dph/val/sql/pass@1", "dph/val/sql/pass@2")
@@ -113,14 +112,6 @@ def test_pass_at_k_is_of_the_steps_groups_and_of_the_validation(probed):
         if step:
             assert metrics["dph/pass@1"] == pytest.approx(metrics["critic/score/mean"])
             assert metrics["dph/pass@1"] <= metrics["dph/pass@2"] <= metrics["dph/pass@4"]
-
-
-def test_what_is_known_of_a_run_is_watched(probed, capsys):
-    assert cli.main(["watch", str(probed.folder), "--once"]) == 0
-    first, *rows = capsys.readouterr().out.splitlines()
-    assert first == f"{probed.folder} has ended: step 2 of 2."
-    last = {re.split(r"\s{2,}", row)[0]: row.split()[-2:] for row in rows}
-    assert last["Keep rate"] == ["0.75", "2"] and last["sql Pass@2"] == ["0.6", "2"] and last["Pass@4"][1] == "2"
 
 
 def test_nothing_is_written_outside_the_runs_folder(probed):

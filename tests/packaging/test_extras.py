@@ -29,7 +29,7 @@ MODULES = {
     "report": (
         [
             COMMANDS[name].program.partition(":")[0]
-            for name in ("report", "watch", "compare", "inspect", "split", "prepare bird")
+            for name in ("report", "compare", "inspect", "split", "prepare bird")
         ],
         "nothing",
         {"psycopg", "torch", "transformers"},

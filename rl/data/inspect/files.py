@@ -52,7 +52,7 @@ def kind_of(path: Path) -> str:
         UserError: the file cannot be read, or is not a file of the project.
     """
     if path.is_dir():
-        raise UserError(f"{path} is a folder: give a file in it; `dph watch` shows a run.")
+        raise UserError(f"{path} is a folder: give a file in it.")
     with file_errors(path, "read", "give an existing file"), open(path, "rb") as file:
         head = file.read(4)
     if not head:

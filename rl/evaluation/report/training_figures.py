@@ -1,6 +1,6 @@
 """The training section of report.html: validation during training, and curves of the policy and the rehearsal."""
 
-from rl.common.training_metrics import DRAWN, of_rollouts, title_of, titles
+from rl.common.training_metrics import drawn_titles, of_rollouts, title_of
 from rl.evaluation.analysis.training_log import TrainingLog, training_files
 from rl.evaluation.report.figures import Group, Panel
 from rl.evaluation.report.plots import SMOOTHED_STEPS, training_plot
@@ -45,7 +45,7 @@ def training_figures(spec: ReportSpec, logs: dict[str, TrainingLog]) -> tuple[li
         return found
 
     plotted, constants = plotted_metrics(logs)
-    first = {metric: title for metric, title in plotted.items() if metric in titles(DRAWN)}
+    first = {metric: title for metric, title in plotted.items() if metric in drawn_titles()}
     others = {metric: title for metric, title in plotted.items() if metric not in first}
     of_validation = (
         "As logged during training. best@n resamples n of n samples with replacement, so it lies below Pass@n."
@@ -97,12 +97,12 @@ def prompt_sets(trained_on: dict[str, dict[str, str] | None]) -> dict[str, list[
 def plotted_metrics(logs: dict[str, TrainingLog]) -> tuple[dict[str, str], dict[str, float]]:
     """Which metrics get a panel, and which are constant: ({name: title} in order, {name: the constant}).
 
-    Metrics with the use DRAWN come first, then the others of the rehearsal. A metric is constant if it has one value
+    Drawn metrics come first, then the others of the rehearsal. A metric is constant if it has one value
     in all runs and steps.
     """
     others = [m for m in _occurring(logs, REHEARSAL_PREFIX) if not m.startswith(SCORER_PREFIX)]
     plotted, constants = {}, {}
-    for metric, title in (titles(DRAWN) | {m: title_of(m) for m in others if m not in titles(DRAWN)}).items():
+    for metric, title in (drawn_titles() | {m: title_of(m) for m in others if m not in drawn_titles()}).items():
         values = {value for log in logs.values() for value in log.get(metric, {}).values()}
         if len(values) == 1:
             constants[metric] = values.pop()

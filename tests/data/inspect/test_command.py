@@ -43,7 +43,7 @@ def test_texts_of_a_file_do_not_steer_the_terminal(tmp_path, data, capsys):
 def test_files_that_are_none(tmp_path, data, refused):
     path = tmp_path / "x"
     assert "cannot be read (No such file or directory)" in refused(data, path), "nothing is printed of the others"
-    assert f"{tmp_path} is a folder: give a file in it; `dph watch` shows a run." in refused(tmp_path)
+    assert f"{tmp_path} is a folder: give a file in it." in refused(tmp_path)
     for content, sentence in (
         (b"", "is empty: make it again"),
         (b"\x93NUMPY and more", "neither parquet, JSON lines nor a torch file"),

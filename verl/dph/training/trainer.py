@@ -126,7 +126,7 @@ class DPHTrainer(PPOTrainer):
         self.manifest.start()
         self.record.start()
         logger.info("The model is loaded: step %d of %d begins.", self.global_steps + 1, self.record.total_steps)
-        self.record.save()  # dph watch reads how many steps there will be
+        self.record.save()  # dph compare reads how many steps there will be
         super().fit(agent_loop_manager)
         self.record.save()
 
