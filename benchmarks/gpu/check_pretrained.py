@@ -1,4 +1,4 @@
-"""The demo with the pretrained model on one GPU, and its times and memory beside those that `dph plan` estimates.
+"""The demo with the pretrained model on one GPU, with the times of its phases and its memory.
 
     python check_pretrained.py REPORT.json [--device cuda_hf] [--steps 200] [--methods grpo,dph_js] [--out FOLDER]
 
@@ -17,10 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rl.checks.plan import as_json, plan_of
 from rl.common.cli import user_errors_exit
 from rl.common.signals import exit_on_sigterm
-from rl.configuration.arguments import run_of
 from rl.configuration.methods import methods
 from rl.data.training_run import LOGS
 from rl.demo.experiment import DEVICES, ignore_variables
@@ -31,7 +29,7 @@ from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 DEFAULT_METHODS = "grpo,dph_js"
-# The plan's phases and the metrics of their seconds.
+# The phases of a step and the metrics of their seconds.
 PHASES = {
     "rollout": "timing_s/gen",
     "old log-probs": "timing_s/old_log_prob",
@@ -48,8 +46,6 @@ STEP = "training/global_step"
 # probabilities of its own before its update (bypass_mode in verl/dph/config/experiment/base/demo.yaml).
 OF_TRAINING, ON_A_GPU = ("actor/grad_norm",), (CORRELATION,)
 OF_REHEARSAL = ("dph/divergence", "dph/kl_ref_policy", "dph/rows")
-# A plan models neither the rollout hf nor padded rows: it is of the same run with vLLM and flash attention.
-PLANNED = ("device=cuda", "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2")
 
 # A call on a lent machine ends within ten minutes, and the next one goes on from the last checkpoint.
 VARIABLES = {"SAVE_FREQ": "10"}
@@ -112,17 +108,6 @@ def failures(log: TrainingLog, steps: int, metrics: Sequence[str]) -> list[str]:
     return found
 
 
-def planned(demo: Demo) -> dict[str, Any] | None:
-    """The plan of the last method's run; None before the base model is there."""
-    if not (demo.base / "config.json").is_file():
-        return None
-    [stage] = [stage for stage in demo.stages() if stage.name == f"train_{demo.methods[-1]}"]
-    os.environ.update(stage.environment)
-    method, *words = stage.command[stage.command.index("rl.launch") + 1 :]
-    run = run_of(method, [*(word for word in words if not word.startswith("device=")), *PLANNED])
-    return as_json(plan_of(run, gpu=""))
-
-
 def report_of(demo: Demo) -> dict[str, Any]:
     folders = {name: demo.out / "runs" / name / LOGS for name in demo.methods}
     logs = {name: read_training_log(folder) for name, folder in folders.items() if any(folder.glob("*.jsonl"))}
@@ -135,23 +120,16 @@ def report_of(demo: Demo) -> dict[str, Any]:
             for name, log in logs.items()
             for sentence in failures(log, max(log.get(STEP, {}), default=0), metrics_of(name, not demo.on_cpu))
         ],
-        "planned": planned(demo),
         "log": logs,
     }
 
 
 def table(report: dict[str, Any]) -> str:
-    """Median seconds of a step's phases and peak GB of the update: a column per method, and the plan's."""
-    runs, plan = report["measured"], report["planned"]
-    expected = plan["seconds"] | {"step": sum(plan["seconds"].values())} if plan and plan["seconds"] else {}
-    lines = [["", *(f"{name}, {run['steps']} steps" for name, run in runs.items()), "plan (vLLM)"]]
-    for phase in PHASES:
-        found = [run["seconds"].get(phase) for run in runs.values()]
-        lines.append([f"{phase}, s", *map(_cell, [*found, expected.get(phase)])])
-    peaks = [run["peak_memory_gib"] and run["peak_memory_gib"] * 2**30 / 1e9 for run in runs.values()]
-    # The measured peak is without CUDA's contexts.
-    parts = plan["bytes"]["update"] | {"contexts": 0} if plan else {}
-    lines.append(["update, GB", *map(_cell, [*peaks, sum(parts.values()) / 1e9 or None])])
+    """Median seconds of a step's phases and the update's peak memory in GiB: a column per method."""
+    runs = report["measured"]
+    lines = [["", *(f"{name}, {run['steps']} steps" for name, run in runs.items())]]
+    lines += [[f"{phase}, s", *(_cell(run["seconds"].get(phase)) for run in runs.values())] for phase in PHASES]
+    lines.append(["update, GiB", *(_cell(run["peak_memory_gib"]) for run in runs.values())])
     return "".join("".join(f"{cell:>20}" for cell in line) + "\n" for line in lines)
 
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rl.checks.model_shape import parameters
 from rl.common.errors import UserError
 from rl.data.sample_file import read_samples
 from rl.demo.pretrained import NAME
@@ -75,21 +74,20 @@ def test_a_run_that_went_well_and_one_that_did_not(program, change, sentence):
     assert sentence in found
 
 
-def test_a_gpus_times_and_memory_stand_beside_the_plans(program):
+def test_a_runs_times_and_memory(program):
     check = program("check_pretrained")
     log = {"timing_s/gen": {1: 9.0, 2: 1.0, 3: 2.0}, "timing_s/step": {1: 20.0, 2: 4.0, 3: 5.0}}
     found = check.measured(log | {check.MEMORY: {1: 3, 2: 4}})
     assert found == {"steps": 3, "seconds": {"rollout": 2.0, "step": 5.0}, "peak_memory_gib": 4}
-    plan = {"seconds": {"rollout": 0.5, "update": 0.25}, "bytes": {"update": {"logits": 2e9, "contexts": 4.5e9}}}
-    rows = [line.split() for line in check.table({"measured": {"grpo": found}, "planned": plan}).splitlines()]
+    rows = [line.split() for line in check.table({"measured": {"grpo": found}}).splitlines()]
     assert rows == [
-        ["grpo,", "3", "steps", "plan", "(vLLM)"],
-        ["rollout,", "s", "2", "0.5"],
-        ["old", "log-probs,", "s", "-", "-"],
-        ["update,", "s", "-", "0.25"],
-        ["weights,", "s", "-", "-"],
-        ["step,", "s", "5", "0.75"],
-        ["update,", "GB", "4.29", "2"],
+        ["grpo,", "3", "steps"],
+        ["rollout,", "s", "2"],
+        ["old", "log-probs,", "s", "-"],
+        ["update,", "s", "-"],
+        ["weights,", "s", "-"],
+        ["step,", "s", "5"],
+        ["update,", "GiB", "4"],
     ]
 
 
@@ -164,7 +162,6 @@ def check_checkpoint(folder: Path) -> None:
     """16 bytes for each of 134,515,008 parameters, tied ones once: weights, Adam's moments, a Hugging Face folder."""
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     assert size == pytest.approx(16 * 134_515_008, rel=0.01)
-    assert parameters(str(folder / "actor" / "huggingface")) == 134_515_008
 
 
 @pytest.fixture(scope="module")
@@ -239,8 +236,6 @@ def test_the_pretrained_model_in_small(pretrained):
     assert report["failures"] == []
     measured = report["measured"]["dph_js"]
     assert measured["steps"] == 2 and {*measured["seconds"]} >= {"rollout", "update", "step"}
-    # The plan is of this model: 134.5 million parameters in float32.
-    assert report["planned"]["bytes"]["update"]["parameters"] == pytest.approx(0.54e9, rel=0.01)
     results = json.loads((out / "report.json").read_text())
     assert {"base", "base_again", "dph_js"} <= {*results} and results["dph_js"]["in_domain"]["n"] == 8
     assert {*results["base"]["in_domain"]["style_share"]} == {"Compute", "First", "Let", "Others"}
