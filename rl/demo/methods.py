@@ -123,6 +123,12 @@ METHODS = {
         overrides=(f"{ACTOR}.policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"),
         role="control",
     ),
+    # MaxRL, and the recipe's two candidates: D_exp or all prompts explored.
+    "maxrl": Method("MaxRL", "maxrl"),
+    "recipe": Method("Recipe", "recipe", 0.2, None, "solved_all"),
+    "recipe_explore_all": Method(
+        *("Recipe, all explored, eta .1", "recipe", 0.1, None, "solved_all"), overrides=("launch.explored=all",)
+    ),
     # The success cap (docs/explanation/method.md).
     "grpo_cap": Method("GRPO cap .6", "grpo_cap"),
     "dph_js_cap": Method("DPH-JS cap .75", "js_kl_cap", 0.5),

@@ -35,7 +35,7 @@ DECIDED = ("dph_f", "dph_js", "dph_f_solved", "grpo_cap", "dph_js_cap", "dph_f_s
 DRAWN = ("grpo_cap_drawn", "dph_f_solved_cap_drawn")
 IN_COLUMNS = ("Pass@1", "Pass@8", "Pass@32")
 STUDIED = ("grpo", "dapo", "dapo_exp", "rkl", *DECIDED, "rft_solved", "clip_cov", "pkpo")
-LONG = ("grpo", "dph_js", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
+LONG = ("grpo", "maxrl", "recipe", "recipe_explore_all", "dph_js", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
 SEEDS, STEPS, LONG_STEPS, IN_DOMAIN_QUESTIONS = range(1, 11), 60, 180, 384
 
 

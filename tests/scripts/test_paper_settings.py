@@ -75,6 +75,8 @@ SOLVED = {
 }
 # What an extension sets, and the method that it extends.
 EXTENSIONS = {
+    "maxrl": ("grpo", {"algorithm.adv_estimator": "maxrl"}),
+    "recipe": ("forward_kl", {"algorithm.adv_estimator": "maxrl"} | SOLVED),
     "grpo_cap": ("grpo", {"algorithm.success_cap": 0.6}),
     "forward_kl_cap": ("forward_kl", {"algorithm.success_cap": 0.6} | SOLVED),
     "js_kl_cap": ("js_kl", {"algorithm.success_cap": 0.75}),

@@ -29,6 +29,7 @@ from verl.dph.pef.batch_fields import (
 from verl.dph.pef.store import Row
 from verl.dph.training import success_cap
 from verl.dph.training.actor_worker import DPHPasses
+from verl.dph.training.advantages import MAXRL, likelihood_advantages
 from verl.dph.training.config import rehearses
 from verl.dph.training.mixed_batch import deal, interleave
 from verl.dph.training.rehearsal_loss import over_accepted
@@ -120,8 +121,12 @@ def rows_of_rank(rank, ranks, config):
     exp, pef = whole_step()
     for row in config.trainer.get("masked_rows", []):
         exp[row] = padding_like(exp[row])
+    if config.algorithm.adv_estimator == MAXRL:
+        found = likelihood_advantages({f"{row // GROUP}_{row}": float(correct) for row, correct in enumerate(CORRECT)})
+        for number, row in enumerate(exp):
+            row["advantages"] = torch.full_like(row["advantages"], found[f"{number // GROUP}_{number}"])
     if config.algorithm.success_cap is not None:
-        verdicts = ((str(row // GROUP), float(correct)) for row, correct in enumerate(CORRECT))
+        verdicts = {f"{row // GROUP}_{row}": float(correct) for row, correct in enumerate(CORRECT)}
         prompts, _ = success_cap.capped(verdicts, config.algorithm.success_cap)
         for prompt in prompts:
             for row in exp[int(prompt) * GROUP :][:GROUP]:

@@ -11,7 +11,8 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_grpo_passk_outcome_advantage
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from verl.dph.training.advantages import leave_one_out_max, leave_out_padding
+from rl.common.errors import UserError
+from verl.dph.training.advantages import give_verdicts, leave_one_out_max, leave_out_padding, likelihood_advantages
 
 PKPO = {"adv_estimator": "pkpo", "pkpo_k": 2}
 W_REINFORCE = {"adv_estimator": "w_reinforce", "w_reinforce_lambda": 0.1}
@@ -44,6 +45,53 @@ def advantages(algorithm, rewards, prompts, padding=0):
     assert torch.equal(found["advantages"], found["returns"])
     assert torch.equal(found["advantages"], found["advantages"][:, :1] * mask)
     return found["advantages"][:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "expected"),
+    [
+        ([1, 0, 0, 0], [3, -1, -1, -1]),
+        ([1, 1, 0, 0], [1, 1, -1, -1]),
+        ([1, 1, 1, 0], [1 / 3, 1 / 3, 1 / 3, -1]),
+        ([1, 1, 1, 1], [0, 0, 0, 0]),
+        ([0, 0, 0, 0], [0, 0, 0, 0]),
+        ([1, 0.5, 0.9], [2, -1, -1]),  # partly right is wrong
+        ([1], [0]),
+        ([0], [0]),
+    ],
+)
+def test_maxrl_of_a_group(accuracies, expected):
+    found = likelihood_advantages({f"p_{sample}": accuracy for sample, accuracy in enumerate(accuracies)})
+    assert list(found.values()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_maxrl_is_the_gradient_of_the_likelihood_cut_off(n):
+    """Over all groups of n of a policy over 3 actions, of which one is correct: grad P (1 - (1 - P)^(n-1)) / P."""
+    logits = torch.tensor([0.3, -0.2, -1.0], dtype=torch.float64, requires_grad=True)
+    correct = logits.softmax(-1)[2]
+    objective = -sum((1 - correct) ** k / k for k in range(1, n))
+    (expected,) = torch.autograd.grad(objective, logits, retain_graph=True)
+    (of_correct,) = torch.autograd.grad(correct, logits)
+    torch.testing.assert_close(expected, of_correct * ((1 - (1 - correct) ** (n - 1)) / correct).detach())
+    surrogate, log_p = torch.zeros((), dtype=torch.float64), logits.log_softmax(-1)
+    for group in itertools.product(range(3), repeat=n):
+        found = likelihood_advantages({f"p_{i}": float(action == 2) for i, action in enumerate(group)})
+        weights, actions = torch.tensor(list(found.values()), dtype=torch.float64), torch.tensor(group)
+        assert weights.sum() == pytest.approx(0)
+        surrogate = surrogate + log_p[actions].sum().exp().detach() * (weights * log_p[actions]).mean()
+    torch.testing.assert_close(*torch.autograd.grad(surrogate, logits), expected)
+
+
+def test_maxrl_takes_verdicts_by_sample_and_no_rewards(as_in_training):
+    """b lost a rollout; a's third sample has two outputs; rewards and the padding row do not count."""
+    verdicts = {"b_1": 0.0, "a_0": 1.0, "b_0": 1.0, "a_2": 0.0}
+    rewards, prompts = [0.2, 0.9, 0.4, 0.1, 0.1], "abbaa"
+    keys = ["a_0_0", "b_1_0", "b_0_0", "a_2_0", "a_2_1"]
+    give_verdicts([*keys, "pad_0_0"], verdicts)
+    assert advantages({"adv_estimator": "maxrl"}, rewards, prompts, padding=1) == [1, -1, 1, -1, -1, 0]
+    with pytest.raises(UserError, match=r"adv_estimator=maxrl .* returned no `acc`"):
+        give_verdicts(keys, {"a_0": None})
 
 
 @pytest.mark.parametrize(
@@ -159,3 +207,9 @@ def test_verls_own_grpo_passk_ends_at_a_group_of_one():
     rows = {"token_level_rewards": torch.zeros(1, 3), "response_mask": torch.zeros(1, 3)}
     with pytest.raises(ValueError, match="requires at least 2 samples per group"):
         compute_grpo_passk_outcome_advantage(**rows, index=np.array(["pad"]), config=OmegaConf.create(PASSK))
+
+
+def test_verls_grpo_gives_a_group_of_equal_rewards_an_advantage():
+    """Why the trainer sets it to 0: 16 times .7 have a mean and a deviation that are off by a rounding."""
+    found = advantages({"adv_estimator": "grpo", "norm_adv_by_std_in_grpo": True}, [0.7] * 16, "a" * 16)
+    assert len(set(found)) == 1 and 0.01 < abs(found[0]) < 0.1

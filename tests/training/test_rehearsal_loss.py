@@ -75,6 +75,9 @@ CLIP_COV = ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}"
 KL_COV, CLIP_COV = ([POLICY_LOSS + setting for setting in settings] for settings in (KL_COV, CLIP_COV))
 # Of four groups of four (gradient_worker.py) 3, 2, 0 and 4 responses are correct.
 CAP, CAPPED_ROWS = "algorithm.success_cap=0.75", {0, 1, 2, 3, 12, 13, 14, 15}
+# MaxRL's advantages of these groups: (c - p) / p, 0 without a correct response.
+MAXRL = "algorithm.adv_estimator=maxrl"
+MAXRL_ADVANTAGES = [1 / 3, 1 / 3, 1 / 3, -1, 1, 1, -1, -1, *[0] * 8]
 RANK, LORA_ALPHA = 4, 8
 LORA = (f"actor_rollout_ref.model.lora_rank={RANK}", f"actor_rollout_ref.model.lora_alpha={LORA_ALPHA}")
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation=packed_attention"
@@ -112,6 +115,7 @@ ONE_RANK = {
     "kl_cov_micro_4": mode("forward", PER_SET, *KL_COV, micro(4)),
     "clip_cov": mode("js_low_var", *CLIP_COV, micro(12)),
     "cap": mode("js_low_var", micro(12), CAP),
+    "maxrl": mode("forward", PER_SET, micro(12), MAXRL),
     "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
     "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
     "js_per_set_masked": mode("js", REFERENCE, PER_SET, micro(4), MASKED),
@@ -125,6 +129,7 @@ TWO_RANKS = {
     "topk_2_ranks_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
     "lora_2_ranks": mode("js_low_var", micro(3), *LORA),
     "cap_2_ranks": mode("js_low_var", micro(3), CAP),
+    "maxrl_2_ranks": mode("forward", PER_SET, micro(3), MAXRL),
     "joint_ulysses": mode("js_low_var", *ULYSSES),
     "js_ulysses": mode("js", REFERENCE, *ULYSSES),
     "topk_ulysses": mode("js_low_var", TOPK, *ULYSSES),
@@ -289,6 +294,7 @@ class Formula:
         rows: D_exp rows of a micro-batch; None: all those of the mini-batch.
         bonus: weight of the entropy.
         capped: D_exp rows whose advantages are 0; their tokens count.
+        advantages: of each D_exp row; None: the batch's.
     """
 
     normalization: str
@@ -304,6 +310,7 @@ class Formula:
     rows: int | None = None
     bonus: float = 0.0
     capped: frozenset[int] | set[int] = frozenset()
+    advantages: list[float] | None = None
 
 
 def distributions(model, row):
@@ -344,6 +351,8 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
             row = exp_rows[i]
             log_probs = log_probs_of(model, row)
             advantages = torch.zeros_like(row["advantages"]) if i in formula.capped else row["advantages"]
+            if formula.advantages is not None:
+                advantages = torch.full_like(advantages, formula.advantages[i])
             tokens.append((log_probs, row["old_log_probs"], advantages))
             n_exp += len(log_probs)
             if formula.bonus:
@@ -407,6 +416,7 @@ FORMULAS = {
     "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
     "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
     "cap": Formula("joint", pef=js_doubled, capped=CAPPED_ROWS),
+    "maxrl": Formula("per_set", pef=lambda d: -d, advantages=MAXRL_ADVANTAGES),
 }
 
 
@@ -434,6 +444,7 @@ def test_gradient_is_the_formulas(found, random_model, variant):
         ("topk_2_ranks_packed", "topk"),
         ("lora_2_ranks", "lora"),
         ("cap_2_ranks", "cap"),
+        ("maxrl_2_ranks", "maxrl"),
         ("joint_ulysses", "joint"),
         ("js_ulysses", "js"),
         ("topk_ulysses", "topk"),

@@ -210,6 +210,13 @@ def test_w_reinforce_never_counts_a_correct_or_unjudged_response_as_wrong(groups
         step(groups_of_3)
 
 
+def test_groups_of_equal_rewards(groups_of_3):
+    for prompt in "abc":
+        groups_of_3.queue.add(prompt, n=3)
+    groups_of_3.queue.verdicts = {"a": (0.7,) * 3, "b": (0.7, 0.7, 0.6)}
+    assert groups_of_3.ledger.prompts_of_equal_rewards(groups_of_3.sample()) == {"a", "c"}
+
+
 @pytest.mark.parametrize(("mode", "beyond"), [("sync", 1), ("colocate_async", 0)])
 def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode, beyond):
     """3 of 4 are the cap: verl drops a and b, the cap c and e; of the two that are left, d and a new one, nothing is

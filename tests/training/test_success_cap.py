@@ -12,7 +12,7 @@ from rl.common.errors import UserError
 from verl.dph.training import success_cap
 from verl.dph.training.success_cap import capped
 
-VERDICTS = [("a", 1.0), ("a", 0.0), ("b", 1.0), ("b", 1.0), ("a", 1.0), ("c", 0.0), ("c", 0.0)]
+VERDICTS = {"a_0": 1.0, "a_1": 0.0, "b_0": 1.0, "b_1": 1.0, "a_2": 1.0, "c_0": 0.0, "c_1": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ def test_a_share_that_equals_the_cap_is_capped_whatever_its_binary_form():
         if not 0 < cap <= 1:
             continue
         for correct in {int(cap * n), int(cap * n) + 1} & set(range(n + 1)):
-            found, _ = capped([("p", float(i < correct)) for i in range(n)], float(cap))
+            found, _ = capped({f"p_{i}": float(i < correct) for i in range(n)}, float(cap))
             assert found == ({"p"} if Fraction(correct, n) >= cap else set()), (n, correct, cap)
 
 
 def test_partly_right_is_not_correct_and_a_response_without_a_verdict_is_rejected():
-    assert capped([("p", 0.5), ("p", 1.0)], 0.6) == (set(), 1)
+    assert capped({"p_0": 0.5, "p_1": 1.0}, 0.6) == (set(), 1)
     with pytest.raises(UserError, match=r"success_cap=0.6 .* returned no `acc`: return a dict"):
-        capped([("p", 1.0), ("p", None)], 0.6)
+        capped({"p_0": 1.0, "p_1": None}, 0.6)
 
 
 class Queue:

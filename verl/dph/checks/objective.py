@@ -14,7 +14,7 @@ from verl.dph.checks.model import config_json, data_parallel_ranks, roles
 from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
 from verl.dph.sampling.rollout_engine import RANKS
-from verl.dph.training.advantages import GRPO_PASSK, PKPO, W_REINFORCE
+from verl.dph.training.advantages import GRPO_PASSK, MAXRL, PKPO, W_REINFORCE
 from verl.dph.training.config import active_forms, has_critic, mini_batch_rows, mini_batches, rehearses
 
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
@@ -26,7 +26,7 @@ READ_BY = {"warmup_steps": WITH_WARMUP, "final_ratio": ("cosine",)}
 READ_BY |= dict.fromkeys(("target_kl", "min_coeff", "max_coeff", "gain"), ("target_kl",))
 
 # Estimators of verl that compare the responses to a prompt (core_algos.py); one response is its own advantage, or none.
-OF_GROUPS = ("grpo", "grpo_vectorized", "rloo", "rloo_vectorized", "opo", "gpg")
+OF_GROUPS = (MAXRL, "grpo", "grpo_vectorized", "rloo", "rloo_vectorized", "opo", "gpg")
 
 # What verl's dynamic sampling can compare: the reward, and numbers of our reward function (verl.dph.reward.score).
 COMPARED = ("reward", "acc", "score")
@@ -265,6 +265,11 @@ def advantages(config: DictConfig) -> Iterator[str]:
         yield (
             f"{estimator} compares the responses to a prompt, and with rollout.n={n} verl takes the reward itself (or "
             "0) as the advantage: use 2 or more (1 without RL, actor.policy_loss_coeff=0)."
+        )
+    if algorithm.adv_estimator == MAXRL and algorithm.use_kl_in_reward:
+        yield (
+            f"{estimator} takes the scorer's verdicts and no rewards, so algorithm.use_kl_in_reward=True would change "
+            "nothing: switch it off."
         )
     if algorithm.adv_estimator != W_REINFORCE:
         return

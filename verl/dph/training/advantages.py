@@ -1,11 +1,11 @@
-"""Advantage estimators of the baselines (docs/explanation/baselines.md).
+"""Advantage estimators that verl lacks or that need mending (docs/explanation/baselines.md).
 
 verl's trainer calls an estimator once per update with the rows of whole groups: B rows, T the longest response, `index`
 (B,) the name of each row's prompt. All tokens of a response have the same advantage, and returns equal advantages.
 verl's padding rows are a group of their own without a token that counts.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import comb
 from types import ModuleType
@@ -16,8 +16,60 @@ from omegaconf import DictConfig
 
 from rl.common.errors import UserError
 from rl.common.outcomes import is_correct
+from verl.dph.training.success_cap import groups_of
 
-PKPO, W_REINFORCE, GRPO_PASSK = "pkpo", "w_reinforce", "grpo_passk"
+MAXRL, PKPO, W_REINFORCE, GRPO_PASSK = "maxrl", "pkpo", "w_reinforce", "grpo_passk"
+
+
+def likelihood_advantages(accuracies: Mapping[str, float | None]) -> dict[str, float]:
+    """Maximum likelihood RL (arXiv 2602.02710): (c - p) / p, with c = 1 for a correct sample, p the group's mean of c.
+
+    The mean over a group of n, times grad log pi, has the expectation grad P (1 - (1 - P)^(n-1)) / P, where P is the
+    probability of a correct response: the gradient of log P, cut off after n - 1 terms of grad Pass@k / k. The
+    advantages of a group sum to 0; without a correct sample, or with one sample, they are 0.
+
+    Args:
+        accuracies: see `success_cap.groups_of`. Rewards do not count, so that partial credit and DAPO's penalty for
+            long responses change nothing.
+
+    Returns:
+        An advantage by sample.
+
+    Raises:
+        UserError: a response has no `acc`.
+    """
+    found: dict[str, float] = {}
+    for group in groups_of(accuracies, f"algorithm.adv_estimator={MAXRL}").values():
+        correct, wrong = sum(group.values()), len(group) - sum(group.values())
+        of_wrong = -1.0 if correct else 0.0
+        found |= {sample: wrong / correct if right else of_wrong for sample, right in group.items()}
+    return found
+
+
+def maxrl(
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, *, of_rows: Sequence[float], **_
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """MaxRL as an estimator of verl's, which gives no verdicts: `give_verdicts` binds `of_rows`.
+
+    Args:
+        of_rows: (B,) the advantage of each row.
+    """
+    return _of_tokens(torch.tensor(of_rows).to(token_level_rewards), response_mask)
+
+
+def give_verdicts(keys: Sequence[str], accuracies: Mapping[str, float | None]) -> None:
+    """Let `maxrl` use these verdicts in the next update of this process.
+
+    Args:
+        keys: of the batch's rows in their order, "<prompt>_<sample>_<output>". All outputs of a sample have its
+            advantage; padding rows have no verdict and the advantage 0.
+        accuracies: see `likelihood_advantages`.
+    """
+    from verl.trainer.ppo import core_algos
+
+    found = likelihood_advantages(accuracies)
+    of_rows = [found.get(key.rsplit("_", 1)[0], 0.0) for key in keys]
+    core_algos.ADV_ESTIMATOR_REGISTRY[MAXRL] = partial(maxrl, of_rows=of_rows)
 
 
 def pkpo(
@@ -117,6 +169,7 @@ def register(core_algos: ModuleType) -> None:
     Args:
         core_algos: verl.trainer.ppo.core_algos; the plugin calls this once it is imported.
     """
+    core_algos.register_adv_est(MAXRL)(maxrl)
     core_algos.register_adv_est(PKPO)(pkpo)
     core_algos.register_adv_est(W_REINFORCE)(w_reinforce)
 

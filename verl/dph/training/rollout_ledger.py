@@ -159,7 +159,7 @@ class RolloutLedger:
         finished = buffer.finished_keys[partition_id]
         # Most groups wait for others over many looks: each is read once.
         rows = _rows_of(buffer, partition_id, finished - self._capped.keys())
-        at_cap, _ = success_cap.capped(_verdicts(rows), self.config.algorithm.success_cap)
+        at_cap, _ = success_cap.capped(_accuracies(rows), self.config.algorithm.success_cap)
         alone = at_cap - prompts
         self._capped = {prompt: self._capped.get(prompt, prompt in alone) for prompt in finished}
         return prompts | {prompt for prompt, capped in self._capped.items() if capped}, counts
@@ -242,11 +242,21 @@ class RolloutLedger:
         tq.kv_clear(keys=sorted(set(batch.keys) - set(kept)), partition_id=batch.partition_id)
         return batch.select_keys(kept)
 
-    def accuracies(self, batch: KVBatchMeta) -> list[tuple[str, float | None]]:
-        """(prompt, `acc` of the scorer) of the rollouts of a batch that are trained on and were judged; None where the
-        reward function gave none."""
+    def accuracies(self, batch: KVBatchMeta) -> dict[str, float | None]:
+        """`acc` of the scorer by sample, "<prompt>_<sample>", of the rollouts of a batch that are trained on and were
+        judged; None where the reward function gave none."""
+        return _accuracies(self._rows(batch))
+
+    def prompts_of_equal_rewards(self, batch: KVBatchMeta) -> set[str]:
+        """The prompts of a batch whose responses all have the same reward."""
+        rewards: dict[str, set[float]] = {}
+        for row in self._rows(batch):
+            rewards.setdefault(row.prompt, set()).add(row.reward)
+        return {prompt for prompt, found in rewards.items() if len(found) == 1}
+
+    def _rows(self, batch: KVBatchMeta) -> list[Scored]:
         there = {key.split("_")[0] for key in batch.keys}
-        return _verdicts(row for row in self._scored if row.prompt in there)
+        return [row for row in self._scored if row.prompt in there]
 
     # ------------------------------------------------------------------------------------------------ failures
 
@@ -358,9 +368,9 @@ def _rows_of(buffer: ReplayBuffer, partition_id: str, prompts: Collection[str]) 
     return scored(KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id=partition_id)) if keys else []
 
 
-def _verdicts(rows: Iterable[Scored]) -> list[tuple[str, float | None]]:
-    """(prompt, `acc`) of the samples that were judged; None where the reward function gave none."""
-    return [(row.prompt, row.info.get("acc")) for row in rows if not row.info.get("gold_error")]
+def _accuracies(rows: Iterable[Scored]) -> dict[str, float | None]:
+    """`acc` of the samples that were judged, by sample; None where the reward function gave none."""
+    return {row.key.rsplit("_", 1)[0]: row.info.get("acc") for row in rows if not row.info.get("gold_error")}
 
 
 def _responses(rows: Iterable[Scored]) -> list[tuple[str, Response]]:

@@ -7,7 +7,7 @@ loss's normaliser, as in a group whose responses are all correct. With dynamic s
 place (RolloutLedger._filter).
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import torch
 import transfer_queue as tq
@@ -20,26 +20,40 @@ from rl.common.errors import UserError
 TOLERANCE = 1e-9
 
 
-def capped(accuracies: Iterable[tuple[str, float | None]], cap: float) -> tuple[set[str], int]:
+def groups_of(accuracies: Mapping[str, float | None], setting: str) -> dict[str, dict[str, bool]]:
+    """Whether each judged sample is correct, by prompt.
+
+    Args:
+        accuracies: `acc` of the scorer by sample, "<prompt>_<sample>"; a sample is correct if it is 1. Samples that
+            failed or could not be judged are left out.
+        setting: what asks, for the message.
+
+    Raises:
+        UserError: a response has no `acc`.
+    """
+    groups: dict[str, dict[str, bool]] = {}
+    for sample, accuracy in accuracies.items():
+        if accuracy is None:
+            raise UserError(
+                f"{setting} counts the responses that are correct, but the reward function returned no `acc`: return a "
+                "dict with score and acc (1 or 0), or remove the setting."
+            )
+        groups.setdefault(sample.split("_")[0], {})[sample] = accuracy == 1
+    return groups
+
+
+def capped(accuracies: Mapping[str, float | None], cap: float) -> tuple[set[str], int]:
     """The prompts whose group is capped, and the number of groups.
 
     Args:
-        accuracies: (prompt, `acc` of the scorer) of each response that was judged; a group with failed rollouts has
-            fewer. A response is correct if `acc` is 1.
+        accuracies: see `groups_of`; a group with failed rollouts has fewer.
         cap: a group with m correct responses of n is capped if m / n is at least this.
 
     Raises:
         UserError: a response has no `acc`.
     """
-    groups: dict[str, list[bool]] = {}
-    for prompt, accuracy in accuracies:
-        if accuracy is None:
-            raise UserError(
-                f"algorithm.success_cap={cap} counts the responses that are correct, but the reward function returned "
-                "no `acc`: return a dict with score and acc (1 or 0), or set algorithm.success_cap=null."
-            )
-        groups.setdefault(prompt, []).append(accuracy == 1)
-    found = {prompt for prompt, verdicts in groups.items() if sum(verdicts) >= cap * len(verdicts) - TOLERANCE}
+    groups = groups_of(accuracies, f"algorithm.success_cap={cap}")
+    found = {prompt for prompt, verdicts in groups.items() if sum(verdicts.values()) >= cap * len(verdicts) - TOLERANCE}
     return found, len(groups)
 
 

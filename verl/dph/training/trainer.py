@@ -28,7 +28,7 @@ from rl.data.training_run import checkpoint_folder, newest_checkpoint
 from verl.dph.cpu.in_process import queue_settings
 from verl.dph.pef.build import write_store
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import checkpoint_parts, mixed_batch, resume, success_cap
+from verl.dph.training import advantages, checkpoint_parts, mixed_batch, resume, success_cap
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
 from verl.dph.training.config import has_keep_probe, mini_batch_rows
 from verl.dph.training.keep_probe import KeepProbe
@@ -150,10 +150,16 @@ class DPHTrainer(PPOTrainer):
         return super()._balance_batch(self.ledger.trainable(batch, self.global_steps), metrics, *args, **kwargs)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict) -> KVBatchMeta:
+        algorithm = self.config.algorithm
+        if algorithm.adv_estimator == advantages.MAXRL:
+            advantages.give_verdicts(batch.keys, self.ledger.accuracies(batch))
         batch = super()._compute_advantage(batch, metrics)
-        cap = self.config.algorithm.success_cap
-        if cap is not None:
-            prompts, groups = success_cap.capped(self.ledger.accuracies(batch), cap)
+        if algorithm.adv_estimator == "grpo" and not algorithm.use_kl_in_reward:
+            # verl's mean of equal rewards may be off by a rounding, which its division by the deviation, a rounding
+            # too, makes an advantage of up to .06 with one sign for the whole group.
+            success_cap.apply(batch, self.ledger.prompts_of_equal_rewards(batch))
+        if algorithm.success_cap is not None:
+            prompts, groups = success_cap.capped(self.ledger.accuracies(batch), algorithm.success_cap)
             success_cap.apply(batch, prompts)
             metrics["dph/capped_groups"] = len(prompts) / groups if groups else 0.0
         metrics["dph/teaching_tokens"] = success_cap.share_that_teaches(batch)
