@@ -246,11 +246,6 @@ COMMANDS = {
     "store": Command(
         "write the D_pef store with reference log-probs", "--experiment qwen_math", "rl.launch.commands:store"
     ),
-    "plan": Command(
-        "estimate memory and time of a launch script's run",
-        "--gpu h100 scripts/llama/js_kl.sh my_run 0.2",
-        "rl.checks.plan",
-    ),
     "train": Command("train with a method or a baseline", TRAIN_EXAMPLE, "rl.launch.commands:train"),
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
@@ -291,7 +286,7 @@ COMMANDS = {
     "version": Command("print versions", "", ":version"),
 }
 # Commands whose arguments another process checks, and commands that need verl.
-PASS_ON = ("presample", "store", "plan", "train", "evaluate")
+PASS_ON = ("presample", "store", "train", "evaluate")
 NEED_VERL = ("demo", "study", "evaluate", "export")
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from rl.checks.finding import Finding, ok, skipped
-from rl.checks.model_shape import model_shape, parameters_in_files
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
+from rl.common.model_files import parameters_in_files
 from rl.common.size import in_bytes
 
 # Bytes per parameter of what a checkpoint can hold (actor.checkpoint.save_contents; verl/utils/checkpoint/
@@ -40,13 +40,9 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     existing = existing_part(folder)
     if not os.access(existing, os.W_OK):
         raise UserError(f"{existing} cannot be written: make it writable, or set OUTPUT_DIR.")
-    model = str(config.actor_rollout_ref.model.path)
-    count = parameters_in_files(model)
+    count = parameters_in_files(str(config.actor_rollout_ref.model.path))
     if not count:
-        try:
-            count = model_shape(model).parameters
-        except UserError as error:
-            return skipped(f"the size of a checkpoint is not known: {error}")
+        return skipped("the size of a checkpoint is not known: the model has no safetensors files here")
     # Of all nodes: they share the folder (docs/howto/cluster.md).
     size = count * _bytes_per_parameter(config, actor, actor.fsdp_config)
     if has_critic:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl.checks import hardware, installation
+from rl.checks import environment
 from rl.checks.finding import Check, Finding, fail, look_at, skipped, warn
 from rl.checks.machine import Machine
 from rl.common.errors import UserError, cause_in
@@ -26,21 +26,14 @@ TO_MEND_EXIT_CODE = 1
 
 # Checks of the machine in the order of the output: a check comes after those that it needs.
 CHECKS: tuple[Check[Machine], ...] = (
-    Check("python", installation.python),
-    Check("driver", hardware.driver),
-    Check("GPUs", hardware.gpus),
-    Check("torch", installation.torch, needs=("python",)),
-    Check("compiler", installation.compiler),
-    Check("verl", installation.verl),
-    Check("plugin", installation.plugin, needs=("python", "verl")),
-    Check("vLLM", installation.vllm),
-    Check("attention", installation.attention, needs=("verl",)),
-    Check("cupy", installation.cupy),
-    Check("ranks", installation.ranks, needs=("torch", "GPUs")),
-    Check("memory", hardware.memory),
-    Check("shared memory", hardware.shared_memory),
-    Check("open files", hardware.open_files),
-    Check("Ray's disk", hardware.disk),
+    Check("python", environment.python),
+    Check("GPUs", environment.gpus),
+    Check("torch", environment.torch, needs=("python", "GPUs")),
+    Check("verl", environment.verl),
+    Check("plugin", environment.plugin, needs=("python", "verl")),
+    Check("vLLM", environment.vllm),
+    Check("shared memory", environment.shared_memory),
+    Check("Ray's disk", environment.ray_folder),
 )
 
 
@@ -51,7 +44,6 @@ def parser() -> argparse.ArgumentParser:
         "skipped. DEVICE=cpu checks for the CPU on a machine with GPUs. Exit code 0; 1: a check failed; 2: the script\n"
         "rejects its arguments (docs/howto/plan.md).",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
     parser.add_argument(
         "script",
         nargs=argparse.REMAINDER,
@@ -71,16 +63,11 @@ def main(arguments: list[str] | None = None) -> int:
         UserError: the script rejects its arguments.
     """
     options = parser().parse_args(arguments)
-    failed, listed = False, []
+    failed = False
     for name, finding in findings(options.script):
         failed |= finding.status == "fail"
-        if options.json:
-            listed.append(finding.as_json(name))
-        else:
-            sys.stdout.write(f"{name:<14} {finding.status:<8} {'; '.join(finding.sentence.splitlines())}\n")
-            sys.stdout.flush()
-    if options.json:
-        sys.stdout.write(json.dumps({"ok": not failed, "checks": listed}, indent=2) + "\n")
+        sys.stdout.write(f"{name:<14} {finding.status:<8} {'; '.join(finding.sentence.splitlines())}\n")
+        sys.stdout.flush()
     return TO_MEND_EXIT_CODE if failed else 0
 
 
@@ -108,7 +95,7 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
     machine = Machine.of(run)
     yield from look_at(CHECKS, machine)
     if missing is not None:
-        yield "settings", fail(f"{sys.executable} cannot check a run ({missing})", installation.INSTALL)
+        yield "settings", fail(f"{sys.executable} cannot check a run ({missing})", environment.INSTALL)
     elif run is not None:
         yield from run_findings(machine, run)
 
@@ -122,7 +109,7 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
     from rl.cluster.scorer import temporary_scorer
     from rl.cluster.settings import UNSET_SCORER_VARIABLES
 
-    launch, environment, instead, begins = run.launch, machine.environment, None, ""
+    launch, variables, instead, begins = run.launch, machine.environment, None, ""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dph-doctor-")))
         if not launch.scorer and run.values["trainer.nnodes"] > 1:
@@ -131,22 +118,22 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
             config, databases = Path(launch.scorer_config), Path(launch.databases) if launch.databases else None
             server = temporary_scorer(config, databases, folder / "scorer.log", launch.python)
             try:
-                environment |= UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
+                variables |= UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
                 begins = f"{config} starts: "
             except UserError as error:
                 instead = fail(str(error), f"correct SCORER_CONFIG={config} or DATABASE_PATH={launch.databases}.")
-        for name, finding in _printed_by_the_run(run, environment, folder / "errors.log"):
+        for name, finding in _printed_by_the_run(run, variables, folder / "errors.log"):
             if name == "scorer":
                 finding = instead or replace(finding, found=begins + finding.found)
             yield name, finding
 
 
-def _printed_by_the_run(run: "Run", environment: dict[str, str], log: Path) -> Iterator[tuple[str, Finding]]:
+def _printed_by_the_run(run: "Run", variables: dict[str, str], log: Path) -> Iterator[tuple[str, Finding]]:
     """The findings of `python -m verl.dph.checks`."""
     command = [run.launch.python, "-m", "verl.dph.checks", *run.words[1:]]
     with open(log, "wb") as errors:
         process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
         )
     assert process.stdout is not None
     try:

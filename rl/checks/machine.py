@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROBE_LIMIT_S = 120
 SMI_LIMIT_S = 30
-_GPU_FIELDS = ("index", "uuid", "name", "memory.total", "memory.used", "driver_version")
+_GPU_FIELDS = ("index", "uuid", "name", "memory.total", "memory.used")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,6 @@ class Gpu:
     name: str
     memory: int
     used: int
-    driver: str
 
 
 @dataclass
@@ -112,8 +111,8 @@ def visible_gpus() -> list[Gpu]:
     query = ["nvidia-smi", f"--query-gpu={','.join(_GPU_FIELDS)}", "--format=csv,noheader,nounits"]
     text = run_program(query, SMI_LIMIT_S)
     found = [
-        Gpu(index, uuid, name, _mebibytes(memory), _mebibytes(used), driver)
-        for index, uuid, name, memory, used, driver in _rows(text, len(_GPU_FIELDS))
+        Gpu(index, uuid, name, _mebibytes(memory), _mebibytes(used))
+        for index, uuid, name, memory, used in _rows(text, len(_GPU_FIELDS))
     ]
     if not found:
         raise Unknown(f"nvidia-smi lists no GPU: {text.strip().splitlines()[0] if text.strip() else 'nothing'}")
@@ -122,15 +121,6 @@ def visible_gpus() -> list[Gpu]:
         return found
     named = [name.strip() for name in chosen.split(",")]
     return [gpu for name in named for gpu in found if name == gpu.index or name and gpu.uuid.startswith(name)]
-
-
-def users_of(gpu: Gpu) -> list[str]:
-    """The ids of the processes that use a GPU, as far as a container shows them."""
-    query = ["nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader"]
-    try:
-        return [pid for uuid, pid in _rows(run_program(query, SMI_LIMIT_S), 2) if uuid == gpu.uuid]
-    except Unknown:
-        return []
 
 
 def run_program(command: Sequence[str], limit_s: float, environment: dict[str, str] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Checks of a run's configuration that need no verl; the launcher, dph plan and the programs of verl.dph run them.
+"""Checks of a run's configuration that need no verl; the launcher and the programs of verl.dph run them.
 
 CHECKS lists them. Those that need verl's classes are in verl/dph/checks.
 """

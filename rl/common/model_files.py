@@ -97,3 +97,22 @@ def require_weights(folder: Path) -> list[Path]:
         patterns = " or ".join(_WEIGHT_PATTERNS)
         raise UserError(f"The model folder {folder} holds no weights ({patterns}): give a complete model folder.")
     return files
+
+
+def parameters_in_files(model: str) -> int:
+    """The number of parameters in the safetensors files of a model's folder; 0 without one.
+
+    Raises:
+        UserError: a file is damaged.
+    """
+    from huggingface_hub import parse_local_safetensors_file_metadata  # slow to import
+    from huggingface_hub.errors import SafetensorsParsingError
+
+    found: dict[str, int] = {}
+    for file in Path(model).expanduser().glob("*.safetensors"):
+        try:
+            tensors = parse_local_safetensors_file_metadata(file).tensors
+        except (OSError, SafetensorsParsingError) as error:
+            raise UserError(f"{file} is not a safetensors file: download the model again.") from error
+        found |= {name: tensor.parameter_count for name, tensor in tensors.items()}
+    return sum(found.values())

@@ -6,8 +6,3 @@ GB = 10**9
 def in_bytes(count: float) -> str:
     """2.5e9 -> "2.5 GB"."""
     return f"{count / GB:.3g} GB" if count >= GB else f"{count / 1e6:.3g} MB"
-
-
-def in_gb(count: float) -> str:
-    """Bytes as GB with at least two digits."""
-    return f"{count / GB:.1f}" if count < 10 * GB else f"{count / GB:.0f}"

@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -178,9 +177,6 @@ class Run:
         """Those of them that decide a value, because no file that comes first has a value of its own."""
         values = (value for value in variables.raw(self.settings_of_files()).values() if isinstance(value, str))
         return {name for value in values for name in READS_VARIABLE.findall(value)}
-
-    def with_overrides(self, overrides: Sequence[str]) -> "Run":
-        return replace(self, given=[*self.given, *overrides])
 
 
 def _count(name: str, default: int) -> int:

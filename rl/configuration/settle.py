@@ -16,11 +16,7 @@ from rl.configuration.variables import READ, raw, variable_of
 LAUNCH = "launch"
 
 # The settings of `launch` to check: a wrong one would silently make other keys wrong.
-_CHOICES = (
-    Setting("launch.plan", Literal["check", "ignore"]),
-    Setting("launch.explored", Literal["exp", "all"]),
-    Setting("launch.offload", Literal[True, False, "policy"]),
-)
+_CHOICES = (Setting("launch.explored", Literal["exp", "all"]),)
 _PATHS = (Path, Path | None, Paths, Paths | None)
 _MODELS = ("actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "critic.model.path")
 # Files and folders: our settings with these types, and verl's.

@@ -1,4 +1,4 @@
-"""`python -m rl.launch SCRIPT ARGUMENTS...`: check a run, plan it, and start its program (scripts/lib/run.sh).
+"""`python -m rl.launch SCRIPT ARGUMENTS...`: check a run, and start its program (scripts/lib/run.sh).
 
 SCRIPT is a launch script's path or a method's name. With several nodes, rl.cluster starts on each of them.
 """
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from omegaconf import OmegaConf
 
 from rl.checks import run as checks
-from rl.checks.plan import plan_at_start
 from rl.common.cli import user_errors_exit
 from rl.configuration.arguments import run_of
 from rl.configuration.ignored import ignored
@@ -30,8 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.write(help_text(run))
             return
         check_numbers(run)
-        trains_here = not only_scores(run)
-        if run.found_no_gpu and trains_here:
+        if run.found_no_gpu and not only_scores(run):
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         for sentence in (*misspelt(os.environ, known_variables()), *ignored(run, os.environ)):
             sys.stderr.write(f"Warning: {sentence}\n")
@@ -39,8 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         waits = os.environ.get("NODE_RANK", "0") != "0"
         without = checks.OF_FILES if run.dry_run else ("files",) if waits else ()
         checks.check(run.composed, run.program, without=without)
-        if run.launch.plan == "check" and trains_here:
-            run = run.with_overrides(plan_at_start(run))
         _start(run)
 
 

@@ -1,19 +1,14 @@
-"""A small run of a launch script on the CPU, whose files are all there; nvidia-smi's answers; runs for a plan."""
+"""A small run of a launch script on the CPU, whose files are all there; nvidia-smi's answers."""
 
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 
-from rl.checks.estimate import Workload, workload
-from rl.configuration.arguments import run_of
 from tests.programs import REPOSITORY
 from tests.scorer.client.conftest import fake  # noqa: F401
 from tests.tiny_run import eight_rows, store_origin
@@ -79,72 +74,23 @@ def doctor(variables):
     return start
 
 
-# Of nvidia-smi's answers: index, uuid, name, memory.total, memory.used, driver_version.
-H100 = "{index}, GPU-{index}abc, NVIDIA H100 80GB HBM3, 81559, {used}, {driver}"
-A800 = "{index}, GPU-{index}abc, NVIDIA A800-SXM4-80GB, 81920, {used}, {driver}"
-
-
 @pytest.fixture
 def nvidia_smi(tmp_path, monkeypatch):
-    """Put an nvidia-smi onto PATH that lists these GPUs and the processes on them."""
+    """Put an nvidia-smi onto PATH that prints this, or by default lists eight GPUs."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def put(*gpus: str, processes: str = "", code: int = 0) -> None:
+    def put(*gpus: str, code: int = 0) -> None:
         folder = tmp_path / "bin"
         folder.mkdir(exist_ok=True)
-        (folder / "gpus").write_text("".join(f"{gpu}\n" for gpu in gpus))
-        (folder / "processes").write_text(processes)
+        (folder / "gpus").write_text("".join(f"{gpu}\n" for gpu in gpus or (h100(index) for index in range(8))))
         program = folder / "nvidia-smi"
-        answer = f'case "$1" in --query-gpu=*) cat {folder}/gpus ;; *) cat {folder}/processes ;; esac'
-        program.write_text(f"#!/bin/sh\n{answer}\nexit {code}\n")
+        program.write_text(f"#!/bin/sh\ncat {folder}/gpus\nexit {code}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
     return put
 
 
-def eight(kind: str = H100, driver: str = "580.82.07", used: int = 4) -> list[str]:
-    return [kind.format(index=index, used=used, driver=driver) for index in range(8)]
-
-
-@pytest.fixture
-def plain_environment(monkeypatch):
-    """No settings from outside, and the paper's GPUs whatever this machine has."""
-    for name in ("PLAN", "DEVICE", "NNODES", "GPUS_PER_NODE", "MODEL_PATH", "OFFLOAD", "SETTINGS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("GPU_TYPE", "a800")
-
-
-@pytest.fixture
-def values(plain_environment, monkeypatch) -> dict:
-    """Every setting of js_kl.sh on 8 GPUs by its full name."""
-    monkeypatch.setenv("GPUS_PER_NODE", "8")
-    monkeypatch.setenv("DEVICE", "cuda")
-    attention = "+actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
-    return run_of("scripts/llama/js_kl.sh", ["run", attention]).values
-
-
-@pytest.fixture
-def llama_sql(values) -> Workload:
-    """That run, with the engine settings that it has without a plan."""
-    return workload("verl.dph.main", values)
-
-
-def gb(parts: dict[str, float], digits: int) -> dict[str, float]:
-    return {name: round(number / 1e9, digits) for name, number in parts.items()}
-
-
-@contextmanager
-def bytes_kept_for_backward(*own: torch.Tensor) -> Iterator[Callable[[], int]]:
-    """How many bytes torch has kept for a backward pass in this block, besides the tensors of `own`."""
-    addresses = {tensor.untyped_storage().data_ptr() for tensor in own}
-    saved = {}
-
-    def save(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in addresses:
-            saved[storage.data_ptr()] = storage  # kept, so that no other tensor gets its address
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        yield lambda: sum(storage.nbytes() for storage in saved.values())
+def h100(index: int, used: int = 4) -> str:
+    """nvidia-smi's index, uuid, name, memory.total and memory.used of a GPU."""
+    return f"{index}, GPU-{index}abc, NVIDIA H100 80GB HBM3, 81559, {used}"

@@ -8,6 +8,8 @@ import torch
 
 from rl.checks.disk import check_room, full_disk_explained
 from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash
+from rl.common.model_files import parameters_in_files
 from tests.training.conftest import ACTOR
 
 
@@ -62,6 +64,18 @@ def test_a_model_whose_weights_were_cut_off_is_rejected(run, tmp_path):
     os.truncate(cut, 1000)
     sentence = run.rejection({"trainer.save_freq": 5, "actor_rollout_ref.model.path": str(cut.parent)})
     assert sentence == f"{cut} is not a safetensors file: download the model again."
+
+
+def test_weights_that_were_not_downloaded_are_no_safetensors_file(tmp_path):
+    """A clone without Git LFS: the first eight characters were read as a length, which no memory holds."""
+    pointer = tmp_path / "model.safetensors"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n")
+    with pytest.raises(UserError, match="model.safetensors is not a safetensors file: download the model again"):
+        parameters_in_files(str(tmp_path))
+    pointer.unlink()
+    pointer.symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match="model.safetensors cannot be read .No such file or directory.: download"):
+        model_hash(tmp_path)
 
 
 def usage_with(free: int):

@@ -19,7 +19,7 @@ from rl.checks.machine import Machine
 from rl.common.errors import UserError
 from rl.configuration.arguments import run_of
 from rl.configuration.run import Run
-from tests.checks.conftest import SCRIPT, SMALL, eight
+from tests.checks.conftest import SCRIPT, SMALL
 from tests.programs import REPOSITORY
 from verl.dph.checks import run as of_verl
 from verl.dph.pef.store import Store
@@ -45,17 +45,14 @@ def test_a_run_that_can_start(doctor):
     assert done.returncode == 0, done.stdout + done.stderr
     lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
     assert list(lines) == [
-        *("python", "driver", "GPUs", "torch", "compiler", "verl", "plugin", "vLLM", "attention", "cupy", "ranks"),
-        *("memory", "shared memory", "open files", "Ray's disk"),
+        *("python", "GPUs", "torch", "verl", "plugin", "vLLM", "shared memory", "Ray's disk"),
         *("settings", "batch", "files", "model"),
         *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "lengths"),
         *("store", "scorer", "verl's checks"),
     ]
-    of_machine = {"memory", "shared memory", "open files", "Ray's disk"}  # which a small container may lack
-    assert {line.split()[0] for name, line in lines.items() if name not in of_machine} <= {"ok", "skipped"}
-    assert lines["driver"] == lines["GPUs"] == "skipped  device=cpu"
-    assert "gloo sums over 2 processes" in lines["ranks"]
-    assert re.search(r"GB are free, and the run needs about [0-9.]+ \(estimated\)", lines["memory"])
+    # A small container may have a full disk.
+    assert {line.split()[0] for name, line in lines.items() if name != "Ray's disk"} <= {"ok", "skipped"}
+    assert lines["GPUs"] == "skipped  device=cpu"
     assert lines["plugin"] == "ok       verl loads verl.dph"
     assert "sft_loss_mode=js_low_var, 8 prompts x 16 samples a step, 1 x 1 ranks on cpu" in lines["settings"]
     assert lines["tokenizer"] == "ok       llama, 64 tokens" and "starts at step 0" in lines["checkpoint"]
@@ -64,20 +61,16 @@ def test_a_run_that_can_start(doctor):
 
 
 @pytest.mark.slow
-def test_a_machine_that_lacks_much(doctor, nvidia_smi, monkeypatch):
-    """GPUs with an old driver and without a torch for them; as JSON."""
-    nvidia_smi(*eight(driver="535.104.05"))
-    done = doctor("--json", DEVICE="cuda", PATH=environ["PATH"], VERL_USE_EXTERNAL_PLUGINS="none")
-    content = json.loads(done.stdout)
-    checks = {check["check"]: check for check in content["checks"]}
-    assert done.returncode == 1 and content["ok"] is False and not done.stderr
-    assert checks["GPUs"]["status"] == "ok" and checks["GPUs"]["found"].startswith("8 x NVIDIA H100")
-    assert {name for name, check in checks.items() if check["status"] == "fail"} >= {"torch", "plugin", "vLLM"}
-    assert checks["plugin"]["advice"] == "unset it, or add dph to it."
-    assert checks["ranks"]["status"] == "skipped"
-    assert checks["attention"]["found"].startswith("sdpa, because flash-attn is not installed")
-    # Each check printed a finding, not a traceback.
-    assert not any("Traceback" in check["found"] or "itself failed" in check["found"] for check in checks.values())
+def test_a_machine_that_lacks_much(doctor, nvidia_smi):
+    """GPUs without a torch for them, and a plugin that is switched off: findings, not tracebacks."""
+    nvidia_smi()
+    done = doctor(DEVICE="cuda", PATH=environ["PATH"], VERL_USE_EXTERNAL_PLUGINS="none")
+    assert done.returncode == 1 and not done.stderr
+    lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
+    assert lines["GPUs"] == "ok       8 x NVIDIA H100 80GB HBM3"
+    assert {name for name, line in lines.items() if line.startswith("fail")} >= {"torch", "plugin", "vLLM"}
+    assert lines["plugin"].endswith(": unset it, or add dph to it.")
+    assert "Traceback" not in done.stdout and "itself failed" not in done.stdout
 
 
 def test_a_variable_that_is_nearly_a_setting(monkeypatch):
@@ -103,7 +96,7 @@ def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
     found = dict(findings([SCRIPT, "mine", *SMALL]))
     assert found["python"].status == found["settings"].status == "fail"
-    assert {found[name].status for name in ("verl", "plugin", "vLLM", "compiler", "cupy")} == {"skipped"}
+    assert {found[name].status for name in ("verl", "plugin", "vLLM")} == {"skipped"}
     assert "libpython" in found["python"].found and "libpython" in found["settings"].found
     probes = [line for line in Path(f"{fake}.calls").read_text().splitlines() if "rl.checks.probe" in line]
     assert len(probes) == len(set(probes))
@@ -114,15 +107,14 @@ def test_an_environment_without_packages(variables, tmp_path):
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
-    command = [bare, "-m", "rl.cli", "doctor", "--json", SCRIPT, "mine"]
+    command = [bare, "-m", "rl.cli", "doctor", SCRIPT, "mine"]
     environment = variables | {"PYTHON": str(bare)}
     done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 1 and not done.stderr, done.stderr
-    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
-    assert "No module named 'torch'" in checks["torch"]["found"] and "make install" in checks["torch"]["advice"]
-    assert checks["verl"]["found"] == "not installed"
-    assert checks["plugin"]["status"] == checks["ranks"]["status"] == "skipped"
-    assert "cannot check a run (No module named 'omegaconf')" in checks["settings"]["found"]
+    lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
+    assert "No module named 'torch'" in lines["torch"] and "make install" in lines["torch"]
+    assert lines["verl"].startswith("fail     not installed") and lines["plugin"].startswith("skipped")
+    assert "cannot check a run (No module named 'omegaconf')" in lines["settings"]
 
 
 def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):

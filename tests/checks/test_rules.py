@@ -509,7 +509,7 @@ def test_a_model_folder_without_a_tokenizer_is_named(run, tmp_path):
     run.prepare({f"{MODEL}path": str(tmp_path), f"{MODEL}tokenizer_path": run.model})
 
 
-def test_one_setting_chooses_micro_batches_of_rows_in_a_script(plain_environment):
+def test_one_setting_chooses_micro_batches_of_rows_in_a_script(monkeypatch):
     values = run_of(SCRIPT, ["run", f"{ACTOR}use_dynamic_bsz=False"]).values
     assert not values[f"{LOG_PROB}use_dynamic_bsz"] and not values[f"{REFERENCE}use_dynamic_bsz"]
 

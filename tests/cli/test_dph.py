@@ -19,7 +19,7 @@ from rl.launch import commands
 from tests.programs import REPOSITORY
 
 PROMISED = (
-    *("demo", "study", "prepare", "presample", "split", "store", "plan", "train"),
+    *("demo", "study", "prepare", "presample", "split", "store", "train"),
     *("evaluate", "export", "report", "compare", "inspect", "audit", "scorer", "doctor", "version"),
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
@@ -121,7 +121,7 @@ def test_an_unknown_command_names_the_nearest(capsys, words, hint):
     assert run(capsys, *words) == (2, "", f"Error: {hint}\n")
 
 
-@pytest.mark.parametrize(("name", "option"), [("split", "--familly"), ("plan", "--gpu")])
+@pytest.mark.parametrize(("name", "option"), [("split", "--familly"), ("split", "--threshold")])
 def test_a_wrong_option_is_an_error_of_the_command(capsys, name, option):
     """One that does not exist, and one without its value of a command that parses its arguments itself."""
     code, _, err = run(capsys, name, option)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(900)
 
 WORDS = ["<pad>", "<eos>", "<unk>", "question", "number", *map(str, range(20))]
 QUESTIONS = 6
-VARIABLES = {"NNODES": "1", "GPUS_PER_NODE": "2", "TENSOR_PARALLEL": ""}
+VARIABLES = {"NNODES": "1", "GPUS_PER_NODE": "2"}
 GOLD = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT name FROM item", "cmp_method": "bird"}
 
 # argv: a file with {"runs": lists of arguments, "rejected": {sentence: {key: value}}}. After each run the program says

@@ -111,7 +111,7 @@ class Launcher:
         self.environment = {name: os.environ[name] for name in ("PATH", "HOME")}
         self.environment |= {"PYTHON": str(recorder), "RECORD": str(self.record), "OUTPUT_DIR": str(folder / "out")}
         # With a scorer, and on one machine, the program is all that a script starts.
-        self.environment |= {"DPH_SCORER": "http://127.0.0.1:5001", "DEVICE": "cuda", "GPU_TYPE": "a800"}
+        self.environment |= {"DPH_SCORER": "http://127.0.0.1:5001", "DEVICE": "cuda"}
 
     def script(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         """Run the script itself; `script` is a path below scripts, without .sh."""

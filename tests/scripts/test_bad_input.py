@@ -75,7 +75,6 @@ def test_arguments(launcher, files, arguments, words):
         ("TOTAL_STEPS", "two", "a whole number, 1 or more, or null"),
         ("SAVE_FREQ", "-2", "a whole number, -1 or more"),
         ("LEARNING_RATE", "1e-6x", "a number, 0 or more"),
-        ("OFFLOAD", "polcy", "use one of True, False, policy"),
         ("SFT_NORMALIZATION", "both", "use one of joint, per_set"),
         ("RAY_PORT", "70000", "a whole number from 1 to 65535"),
     ],

@@ -73,8 +73,6 @@ _RANKS = "trainer.n_gpus_per_node"
 VARIABLES = {
     "NNODES": "trainer.nnodes",
     "GPUS_PER_NODE": _RANKS,
-    "TENSOR_PARALLEL": "actor_rollout_ref.rollout.tensor_model_parallel_size",
-    "GPU_MEMORY_UTILIZATION": "actor_rollout_ref.rollout.gpu_memory_utilization",
     # Of evaluate.splits; a benchmark has its own.
     "MAX_PROMPT_LENGTH": "data.max_prompt_length",
     "MAX_RESPONSE_LENGTH": "data.max_response_length",

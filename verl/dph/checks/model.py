@@ -92,8 +92,7 @@ def models(config: DictConfig) -> Iterator[str]:
         if role.engine.offload_policy and role.settings.strategy != "fsdp2":
             yield (
                 f"{role.engine_name}.offload_policy=True does nothing with {role.name}.strategy="
-                f"{role.settings.strategy}: use fsdp2 (STRATEGY in the scripts), or param_offload and "
-                "optimizer_offload (OFFLOAD=True)."
+                f"{role.settings.strategy}: use fsdp2, or param_offload and optimizer_offload."
             )
         if role.ulysses > 1:
             yield from _ulysses(role, ranks)
@@ -133,10 +132,7 @@ def tensor_parallel(config: DictConfig) -> Iterator[str]:
     heads, _ = _heads(config_json(model))
     if rollout.name == "vllm" and heads % rollout.tensor_model_parallel_size:
         setting = f"actor_rollout_ref.rollout.tensor_model_parallel_size={rollout.tensor_model_parallel_size}"
-        yield (
-            f"{setting} does not divide the {heads} attention heads of {model.path}: use a divisor of {heads} "
-            "(TENSOR_PARALLEL in the scripts)."
-        )
+        yield (f"{setting} does not divide the {heads} attention heads of {model.path}: use a divisor of {heads}.")
 
 
 def meshes(config: DictConfig) -> Iterator[str]:

@@ -277,7 +277,7 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
     if actor.strategy == "fsdp2" and offloaded and updates > 1 and not (correction and correction.bypass_mode):
         yield (
             f"actor.fsdp_config.{offloaded[0]}=True would lose updates with trainer.v1.trainer_mode=separate_async, "
-            "because verl saves no copy of weights that are in main memory: set it to False (OFFLOAD in the scripts), "
+            "because verl saves no copy of weights that are in main memory: set it to False, "
             f"or trainer.v1.separate_async.parameter_sync_step={updates} to 1."
         )
 
@@ -295,7 +295,7 @@ def replicas(config: DictConfig) -> Iterator[str]:
         ranks[RANKS] = ranks_of(config)
     for name, found in ranks.items():
         if of_one > 0 and found % of_one and not rollout.disaggregation.enabled:
-            yield f"{words} does not divide {name}={found}: use a divisor of {found} (TENSOR_PARALLEL in the scripts)."
+            yield f"{words} does not divide {name}={found}: use a divisor of {found}."
     own, of_trainer = rollout.n_gpus_per_node, config.trainer.n_gpus_per_node
     if RANKS in ranks and own < of_one <= of_trainer:
         # verl takes the nodes of every replica from rollout.n_gpus_per_node (llm_server.py).

@@ -14,8 +14,8 @@ from verl.utils.device import get_resource_name
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry, TokenOutput
 
-from rl.checks.model_shape import parameters
 from rl.common.errors import UserError
+from rl.common.model_files import parameters_in_files
 from rl.common.ray_cpus import PER_ROLLOUT_RANK
 from rl.common.signals import own_sigterm
 from verl.dph import plugin
@@ -82,10 +82,7 @@ def runs_in_this_process(config: DictConfig) -> bool:
     """
     if config.actor_rollout_ref.rollout.name != "hf" or config.trainer.device != "cpu" or replica_count(config) != 1:
         return False
-    try:
-        return parameters(config.actor_rollout_ref.model.path) <= _IN_THIS_PROCESS
-    except UserError:  # of an unknown size
-        return False
+    return 0 < parameters_in_files(config.actor_rollout_ref.model.path) <= _IN_THIS_PROCESS
 
 
 @asynccontextmanager

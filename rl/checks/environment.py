@@ -1,21 +1,25 @@
-"""Checks of the environment: Python, torch with CUDA, verl with our plugin, vLLM, attention, cupy."""
+"""Checks of the machine and its environment: versions, GPUs, disk."""
 
+import os
 import shutil
+import tempfile
 
 from rl.checks.finding import Finding, Unknown, fail, ok, skipped, warn
 from rl.checks.machine import Machine
+from rl.common.size import GB
 
 # The version whose hooks verl.dph overrides.
 VERL = "0.9.1"
 OLDEST_PYTHON, PYTHON_OF_GPUS = (3, 11), (3, 12)
-CUPY = "cupy-cuda13x==14.0.1"  # as verl pins it
-_NO_SUM = {
-    "nccl": "look at NCCL_DEBUG=INFO; try NCCL_P2P_DISABLE=1, a larger /dev/shm, NCCL_SOCKET_IFNAME for the interface.",
-    "gloo": "name the network interface in GLOO_SOCKET_IFNAME, or let the host's name resolve (/etc/hosts).",
-}
 INSTALL = (
     "install the environment (make install, with GPUs make install-gpu), and activate it or name its Python in PYTHON."
 )
+# A GPU is busy if more than this share of its memory is in use before a run; driver and ECC take less.
+IN_USE = 0.05
+# Ray stores no objects on a disk that is fuller than this, and soon spills 10 GB.
+FULL_DISK = 0.95
+LITTLE_DISK = 10 * GB
+SHM = "/dev/shm"
 
 
 def python(machine: Machine) -> Finding:
@@ -34,7 +38,31 @@ def python(machine: Machine) -> Finding:
     return ok(f"{version} ({machine.python})")
 
 
+def gpus(machine: Machine) -> Finding:
+    if machine.on_cpu:
+        return skipped(machine.why)
+    try:
+        found = machine.gpus
+    except Unknown as error:
+        return fail(
+            f"no driver answers ({error})",
+            "install NVIDIA's driver, start the container with --gpus all, or use DEVICE=cpu.",
+        )
+    listed = f"{len(found)} x {' and '.join(sorted({gpu.name for gpu in found}))}" if found else "none is visible"
+    if len(found) < max(machine.ranks, 1):
+        return fail(
+            f"{listed}, and the run asks for {machine.ranks}", "lower GPUS_PER_NODE, or correct CUDA_VISIBLE_DEVICES."
+        )
+    busy = [f"GPU {gpu.index} {gpu.used / 1024:.1f} GiB" for gpu in found if gpu.used > IN_USE * gpu.memory > 0]
+    if busy:
+        return warn(
+            f"{listed}; in use: {', '.join(busy)}", "end what uses them, or choose others in CUDA_VISIBLE_DEVICES."
+        )
+    return ok(listed)
+
+
 def torch(machine: Machine) -> Finding:
+    """torch, and on GPUs a product on each of them; CUDA says when the driver is too old."""
     try:
         found = machine.probe("torch")
     except Unknown as error:
@@ -46,25 +74,8 @@ def torch(machine: Machine) -> Finding:
             f"{found['version']} is built without CUDA", "use the environment of make install-gpu, or DEVICE=cpu."
         )
     if found["error"] is not None:
-        return fail(
-            f"{found['version']} cannot use the GPUs: {found['error']}",
-            "see the driver above; else look at nvidia-smi.",
-        )
+        return fail(f"{found['version']} cannot use the GPUs: {found['error']}", "look at nvidia-smi.")
     return ok(f"{found['version']}, CUDA {found['cuda']}, a product in bfloat16 on each of {found['devices']} GPUs")
-
-
-def compiler(machine: Machine) -> Finding:
-    """Triton compiles its launchers when it first runs, for vLLM and torch.compile."""
-    if machine.on_cpu:
-        return skipped("nothing is compiled on a CPU")
-    program = next(filter(None, map(shutil.which, ("gcc", "clang", "cc"))), None)
-    if program is None:
-        return fail("no C compiler, which Triton needs (vLLM, torch.compile)", "apt-get install gcc.")
-    if machine.probe("packages")["Python.h"] is None:
-        return fail(
-            "no Python.h, which Triton needs (vLLM, torch.compile)", "apt-get install python3-dev (of this Python)."
-        )
-    return ok(f"{program}, Python.h")
 
 
 def verl(machine: Machine) -> Finding:
@@ -108,38 +119,23 @@ def vllm(machine: Machine) -> Finding:
         )
 
 
-def attention(machine: Machine) -> Finding:
-    """The attention that training chooses here."""
+def shared_memory(machine: Machine) -> Finding:
+    """Docker's default of 64 MB is too little for NCCL, vLLM and the data loader, which share memory."""
     if machine.on_cpu:
-        return skipped("sdpa on a CPU")
+        return skipped("needed with GPUs")
+    free = shutil.disk_usage(SHM).free
+    found = f"{free / GB:.3g} GB free in {SHM}"
+    return ok(found) if free >= GB else fail(found, "start the container with --ipc=host or a larger --shm-size.")
+
+
+def ray_folder(machine: Machine) -> Finding:
+    folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    advice = "make room, or name another folder with a short path in RAY_TMPDIR."
     try:
-        found = machine.probe("attention")
-    except Unknown as error:
-        return fail(f"verl.dph cannot choose one ({error})", INSTALL)
-    because = f", because {' and '.join(found['reasons'])}" if found["reasons"] else ""
-    if found["chosen"] == "sdpa":
-        return warn(f"sdpa{because}: long packed rows take more time and memory", "install flash-attn 2.8.3.")
-    return ok(f"{found['chosen']}{because}")
-
-
-def ranks(machine: Machine) -> Finding:
-    """A sum over this machine's ranks; two processes on a CPU."""
-    count, backend = (2, "gloo") if machine.on_cpu else (min(machine.ranks, len(machine.gpus)), "nccl")
-    library = backend if machine.on_cpu else f"NCCL {machine.probe('torch')['nccl']}"
-    try:
-        found = machine.probe("ranks", str(count), backend)
-    except Unknown as error:
-        return fail(f"{library} cannot sum over {count} processes: {error}", _NO_SUM[backend])
-    return ok(f"{library} sums over {count} processes, {found['seconds']:.0f} s with their start")
-
-
-def cupy(machine: Machine) -> Finding:
-    if machine.on_cpu:
-        return skipped("weights travel over gloo on a CPU")
-    if machine.probe("packages")["import cupy"] is not None:
-        return ok("installed")
-    advice = f"pip install {CUPY}."
-    mode = machine.run.values.get("trainer.v1.trainer_mode") if machine.run is not None else None
-    if mode == "separate_async":
-        return fail("not installed, and trainer.v1.trainer_mode=separate_async sends weights with it", advice)
-    return warn("not installed; only trainer.v1.trainer_mode=separate_async needs it", advice)
+        usage = shutil.disk_usage(folder)
+    except OSError as error:
+        return fail(f"RAY_TMPDIR={folder} cannot be used ({error.strerror})", "name a folder that exists.")
+    found = f"{usage.free / GB:.3g} GB free in {folder}, for Ray"
+    if 1 - usage.free / usage.total > FULL_DISK:
+        return fail(f"{found}: it is more than {FULL_DISK:.0%} full, and Ray stores no objects there", advice)
+    return warn(found, advice) if usage.free < LITTLE_DISK else ok(found)
