@@ -4,9 +4,7 @@ r"""Compares two answers: math-verify decides what is left after notation.py and
   nothing in a text that ends with one).
 - `paired` decides what neither answer shows alone: units, a missing percent sign, different bases and moduli, the order
   of a=3, b=5, a set or a pair.
-- `equal` also compares an inequality with an interval, but not with the list of its ends, and demands equal digits of
-  numbers below 0.0001. math-verify rounds them to six decimals, but compares 8200000 exactly with 8.2 x 10^6, a product
-  of a float.
+- `equal` also compares an inequality with an interval, but not with the list of its ends. exact.py compares numbers.
 - Numbers in a row, such as `5 7` or `5 \quad 7`, equal no single number: math-verify would add them.
 
 The tests compare this module with a mathematician's verdicts on hand-made pairs (tests/scorer/math/pairs.tsv).
@@ -18,11 +16,11 @@ from typing import NamedTuple
 
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from math_verify.parser import extract_latex, parse_expr_cached, parse_latex_cached
-from sympy import And, Basic, Eq, Expr, FiniteSet, Float, Intersection, MatrixBase, Number, Rational, Reals, Set, Union
+from sympy import And, Basic, Eq, FiniteSet, Intersection, MatrixBase, Reals, Set, Union
 from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
-from rl.scorer.math import library  # noqa: F401  (prepares what parse uses)
+from rl.scorer.math import exact, library  # noqa: F401  (they change math-verify)
 from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE, mixed_number
 from rl.scorer.math.units import split_letter, split_unit
 
@@ -74,9 +72,6 @@ _ALTERNATIVES = re.compile(
 # What these may equal: an interval, a set, a list.
 _MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
 _CONDITION = re.compile(r"(?<=\S)\s*\([^()]*\)$")
-_SMALL, _DIGITS = 1e-4, 1e-6
-# The share by which floats differ after some operations. Where decimals are rational numbers, these must be equal.
-_ROUNDING = 1e-12
 # The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
 
@@ -221,8 +216,6 @@ def equal(gold: Parsed, pred: Parsed) -> bool:
     if any(_is_a_range(one) and _are_values(other) for one, other in ((gold, pred), (pred, gold))):
         return False
     if verify(list(gold), list(pred), timeout_seconds=None):
-        return not _differ_though_small(gold, pred)
-    if _are_equal_floats(gold, pred):
         return True
     one, other = _region(gold), _region(pred)
     if one is None or other is None or one.variables and other.variables and one.variables != other.variables:
@@ -249,37 +242,6 @@ def _are_values(parsed: Parsed) -> bool:
     if isinstance(item, Eq):
         return isinstance(item.rhs, FiniteSet)
     return isinstance(item, FiniteSet) and not any(_is_a_range((bound,)) for bound in item.args)
-
-
-def _real_numbers(gold: Parsed, pred: Parsed) -> tuple[Expr, Expr] | None:
-    """What both answers read as, if these are real numbers that sympy can evaluate."""
-    found = [
-        item
-        for item in (*gold[:1], *pred[:1])
-        if isinstance(item, Expr) and item.is_number and item.is_real and isinstance(item.evalf(), Number)
-    ]
-    return (found[0], found[1]) if len(found) == 2 else None
-
-
-def _are_equal_floats(gold: Parsed, pred: Parsed) -> bool:
-    numbers = _real_numbers(gold, pred)
-    if numbers is None or not any(number.has(Float) for number in numbers):
-        return False
-    one, other = (number.evalf(20) for number in numbers)
-    # 0.0/0 is infinite.
-    if not (one.is_finite and other.is_finite and abs(one - other) <= _ROUNDING * max(abs(one), abs(other))):
-        return False
-    exact = [number.xreplace({f: Rational(str(f)) for f in number.atoms(Float)}).doit() for number in numbers]
-    return exact[0] == exact[1] or not all(isinstance(number, Rational) for number in exact)
-
-
-def _differ_though_small(gold: Parsed, pred: Parsed) -> bool:
-    numbers = _real_numbers(gold, pred)
-    if numbers is None:
-        return False
-    one, other = (number.evalf() for number in numbers)
-    largest = max(abs(one), abs(other))
-    return bool(largest < _SMALL and abs(one - other) > _DIGITS * largest)
 
 
 class _Region(NamedTuple):

@@ -1,9 +1,10 @@
 r"""Which answers are equal: cases over the answer types of AIME, AMC, MATH, Olympiad, Minerva and College Math.
 
-pairs.tsv has 300 hand-made pairs with the verdict of a mathematician, and why the scorer's is another where it is
-(benchmarks/math_graders.py judges them by two other graders too). A line of CASES has a gold answer, and after each ==
-or != a response's answer; `;;` separates gold answers. SURPRISES has further answers that a mathematician would judge
-otherwise, with reasons. What is left to math-verify was compared once with 0.9.0 as released, with ANTLR 4.13.2.
+reports.tsv has pairs of the kinds that bug reports about math graders are about. pairs.tsv has 300 hand-made pairs
+with the verdict of a mathematician, and why the scorer's is another where it is (benchmarks/math_graders.py judges them
+by two other graders too). A line of CASES has a gold answer, and after each == or != a response's answer; `;;`
+separates gold answers. SURPRISES has further answers that a mathematician would judge otherwise, with reasons. What is
+left to math-verify was compared once with 0.9.0 as released, with ANTLR 4.13.2.
 """
 
 import csv
@@ -372,9 +373,21 @@ def cases() -> Iterator[tuple[str, str, str]]:
                     yield gold, rf"Therefore it is $\boxed{{{pred}}}$.", verdict
 
 
+def table(name: str) -> list[dict[str, str]]:
+    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+@pytest.mark.parametrize("kind", sorted({pair["kind"] for pair in table("reports.tsv")}))
+def test_kinds_of_answers_that_graders_are_known_to_misjudge(jobs: MathJobs, kind: str) -> None:
+    expected = {"same": "match", "different": "mismatch"}
+    pairs = [pair for pair in table("reports.tsv") if pair["kind"] == kind]
+    said = [(pair, outcome(jobs, pair["gold"], pair["answer"])) for pair in pairs]
+    assert [(pair["gold"], pair["answer"], found) for pair, found in said if found != expected[pair["verdict"]]] == []
+
+
 def test_hand_made_pairs_are_judged_as_a_mathematician_would_except_for_named_limits(jobs: MathJobs) -> None:
-    with Path(__file__).with_name("pairs.tsv").open(encoding="utf-8", newline="") as file:
-        pairs = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    pairs = table("pairs.tsv")
     wrong = []
     for pair in pairs:
         said = outcome(jobs, pair["gold"], pair["answer"])
