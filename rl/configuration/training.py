@@ -34,9 +34,6 @@ _TopK = Annotated[int, Field(ge=0, le=0), "0"] | Annotated[int, Field(ge=8, le=1
 # 0 is all tokens too, in verl's files.
 _RolloutTopK = Annotated[Literal[0] | TopK, "a number of tokens, or -1 for all"]
 
-# gain stays below 1 / ERROR_CLIP (verl/dph/divergence/eta_schedule.py), so that the factor of an update is positive.
-_Gain = Annotated[float, Field(gt=0, lt=5)]
-
 _FailedRollouts = Annotated[
     CountOrZero | Annotated[float, Field(ge=0, lt=1)],
     "a number of rollouts (whole, 0 or more) or a share of a step's (below 1, such as 0.01)",
@@ -92,31 +89,13 @@ class Rehearsal(Section, at=ACTOR):
 class Eta(Section, at=ETA):
     """The weight of the divergence, step by step."""
 
-    type: Literal["constant", "warmup", "cosine", "target_kl"] = "constant"
+    type: Literal["constant", "warmup", "cosine"] = "constant"
     """The schedule of eta, logged as dph/coefficient. constant: always sft_loss_coeff. warmup: linear up to
-    sft_loss_coeff, then constant. cosine: the same warm-up, then a cosine down to final_ratio in the last step.
-    target_kl: starts at sft_loss_coeff and follows the KL on D_pef."""
+    sft_loss_coeff, then constant. cosine: the same warm-up, then a cosine down to final_ratio in the last step."""
     warmup_steps: CountOrZero = 0
     """Steps of the linear warm-up of warmup (at least 1) and cosine (0: none)."""
     final_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
     """cosine: eta of the last step, as a share of sft_loss_coeff."""
-    target_kl: Positive | None = None
-    """target_kl: the budget, KL(pi_ref || pi_theta) on D_pef in nats per token; eta grows when the KL exceeds it.
-    dph/kl_ref_policy logs the KL: exact with topk, the bounded k3 estimate with sampled."""
-    min_coeff: Positive = 0.0001
-    """target_kl: the lower bound of eta; above 0, because a factor cannot raise an eta of 0."""
-    max_coeff: Positive = 1.0
-    """target_kl: the upper bound of eta."""
-    gain: _Gain = 0.1
-    """target_kl: eta changes by at most the factor 1 +- 0.2 gain per update."""
-
-
-class GradientNorms(Section, at=ACTOR, may_change=True):
-    """What is logged about the gradients."""
-
-    sft_grad_norm_freq: CountOrZero = 0
-    """Every this many steps, log the separate gradient norms of the policy loss and of the rehearsal on the step's
-    first mini-batch (dph/grad_norm_*). This costs two more passes over that mini-batch. 0: never."""
 
 
 class MicroBatch(Section, at=ACTOR, may_change=True):
@@ -231,7 +210,7 @@ class KeepProbe(Section, at="trainer.keep_probe", may_change=True):
     """Prompts with the same column (train_wrong.parquet)."""
 
 
-REHEARSAL = settings_of(Rehearsal, Eta, GradientNorms)
+REHEARSAL = settings_of(Rehearsal, Eta)
 
 # verl's settings whose wrong values would be noticed late or not at all.
 OF_VERL = (

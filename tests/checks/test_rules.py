@@ -15,7 +15,6 @@ from tests.training.conftest import ACTOR, ETA, MODEL
 from verl.dph.checks import model, rules
 from verl.dph.config import attention
 
-BUDGET = {f"{ETA}type": "target_kl", f"{ETA}target_kl": 0.05}
 PACKED = {f"{MODEL}use_remove_padding": True}
 FLASH = {f"{MODEL}override_config.attn_implementation": attention.FLASH}
 ULYSSES = {f"{ACTOR}ulysses_sequence_parallel_size": 2, "trainer.n_gpus_per_node": 2} | PACKED | FLASH
@@ -195,7 +194,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         ({"trainer.use_v1": False}, "use_v1=False asks for verl's old trainer"),
         ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 is of type=cosine, and the type is constant"),
-        ({f"{ETA}gain": 0.5}, "gain=0.5 is of type=target_kl, and the type is constant"),
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
         (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
         (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
@@ -271,15 +269,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
         ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 is of type=warmup or cosine, and the type is constant"),
-        ({f"{ETA}target_kl": 0.1}, "target_kl=0.1 is of type=target_kl, and the type is constant"),
-        ({f"{ETA}type": "target_kl"}, "target_kl=None must be a positive budget in nats per token"),
-        (BUDGET | {f"{ETA}max_coeff": 1e-5}, "max_coeff=1e-05 must be at least min_coeff"),
-        (BUDGET | {f"{ETA}min_coeff": 0.3}, "sft_loss_coeff=0.01 is where actor.sft_loss_control.type=target_kl"),
-        (
-            BUDGET | of_mode("reverse_kl", store=False, reference=True) | {f"{ACTOR}sft_loss_coeff": 0.01},
-            "target_kl follows the KL on D_pef rows, which sft_loss_mode=reverse_kl does not",
-        ),
-        (BUDGET | of_mode("none", store=False), "sft_loss_control.type=target_kl is of a rehearsal, and actor.sft_"),
         (
             {f"{ACTOR}ppo_mini_batch_size": 3},
             "data.train_batch_size=8 is not a multiple of actor.ppo_mini_batch_size=3",
@@ -341,7 +330,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             {"trainer.best_metric": "dph/val_accuracy", "data.val_files": []},
             "is a metric of validations, and this run has",
         ),
-        (PLAIN | {f"{ACTOR}sft_grad_norm_freq": 10}, "sft_grad_norm_freq=10 is of a rehearsal, and actor.sft_loss"),
         ({f"{MODEL}external_lib": "mine"}, "external_lib=mine cannot be imported (No module named 'mine'): install or"),
         ({AGENT_LOOP: "mine"}, "default_agent_loop='mine' is unknown: use one of single_turn_agent, tool_agent."),
         ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
@@ -372,7 +360,6 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "gspo"},
         of_mode("none", store=False) | SUM_NORM | {f"{ACTOR}loss_scale_factor": 1024},
         CORRECTS | {f"{CORRECTION}rollout_rs": "token_k1", f"{CORRECTION}rollout_rs_threshold": "0.5_2.0"},
-        BUDGET,
         {TOKENS: 1024},
         FIXED | {TOKENS: 1},
         FIXED | {f"{CORRECTION}bypass_mode": True, f"{LOG_PROB}micro_batch_size_per_gpu": 3},

@@ -8,10 +8,9 @@ from rl.configuration.evaluate import EVALUATE
 from rl.configuration.nesting import flat, nested
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import MISSING, VERLS
-from rl.configuration.training import ETA, TRAINING
+from rl.configuration.training import TRAINING
 from rl.evaluation.outputs import NO_STYLES
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
-from verl.dph.divergence.eta_schedule import ERROR_CLIP
 from verl.dph.divergence.loss_modes import MODES, terms_of
 
 TABLE = {setting.key: setting for setting in (*TRAINING, *EVALUATE)}
@@ -44,10 +43,6 @@ def test_the_divergences_and_forms_are_those_that_are_implemented():
         "generator": (True, False),
         "policy": (False, True),
     }
-
-
-def test_a_gain_never_turns_eta_negative():
-    assert TABLE[f"{ETA}.gain"].violation(1 / ERROR_CLIP) and not TABLE[f"{ETA}.gain"].violation(0.99 / ERROR_CLIP)
 
 
 def test_the_evaluation_s_names_are_those_of_the_report():

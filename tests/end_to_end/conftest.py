@@ -121,7 +121,6 @@ def trained(stored, stored_in_bf16):
     environment = {"GPUS_PER_NODE": "2", "SAVE_FREQ": "1", "SFT_PT": str(stored_in_bf16)}
     settings = (
         *("js_kl", "js", "0.2", "actor_rollout_ref.actor.sft_loss_estimator=topk", BF16),
-        "actor_rollout_ref.actor.sft_grad_norm_freq=2",
         "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         "trainer.max_actor_ckpt_to_keep=100",
     )

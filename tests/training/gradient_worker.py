@@ -8,7 +8,6 @@ NAME.safetensors.
 
 import os
 import sys
-from types import SimpleNamespace
 
 import torch
 from safetensors.torch import save_file
@@ -28,7 +27,6 @@ from verl.dph.pef.batch_fields import (
 )
 from verl.dph.pef.store import Row
 from verl.dph.training import success_cap
-from verl.dph.training.actor_worker import DPHPasses
 from verl.dph.training.advantages import MAXRL, likelihood_advantages
 from verl.dph.training.config import rehearses
 from verl.dph.training.mixed_batch import deal, interleave
@@ -191,10 +189,6 @@ def run(worker, config, rank, ranks):
         distillation_use_topk=topk,
         distillation_only=topk,
     )
-    if actor.sft_grad_norm_freq:
-        first = tu.index_select_tensor_dict(data, list(range(len(data) // MINI_BATCHES)))
-        norms = tu.get(DPHPasses.component_gradient_norms(SimpleNamespace(actor=worker), first), "metrics")
-        found |= {name: torch.tensor(norm) for name, norm in norms.items()}
     output = worker.train_mini_batch(data)
     for name, parameter in trained.items():
         if ".lora_A." in name:

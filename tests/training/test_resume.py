@@ -127,6 +127,19 @@ def test_every_setting_that_is_not_named_must_match(run):
         assert key in changeable, key
 
 
+def test_settings_that_an_earlier_version_had_do_not_stop_its_runs(run):
+    folder = save_checkpoint(run)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    actor = manifest["settings"]["actor_rollout_ref"]["actor"]
+    actor["sft_grad_norm_freq"] = 10
+    actor["sft_loss_control"] |= {"target_kl": None, "min_coeff": 0.0001, "max_coeff": 1.0, "gain": 0.1}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    run.prepare()
+    actor["sft_loss_control"] |= {"type": "target_kl", "target_kl": 0.05}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert "sft_loss_control.type was target_kl and is constant" in run.rejection()
+
+
 def test_overlong_shaping_of_another_length_is_another_reward(run):
     buffer = "reward.reward_kwargs.overlong_buffer_cfg"
     shaped = {f"+{buffer}": {"enable": True, "len": 4, "penalty_factor": 1.0}}

@@ -23,7 +23,6 @@ RESPONSE_MEANS = ("geo_mean", "sapo")
 CONTROL = "actor.sft_loss_control"
 # Which of its types read a setting of it.
 READ_BY = {"warmup_steps": WITH_WARMUP, "final_ratio": ("cosine",)}
-READ_BY |= dict.fromkeys(("target_kl", "min_coeff", "max_coeff", "gain"), ("target_kl",))
 
 # Estimators of verl that compare the responses to a prompt (core_algos.py); one response is its own advantage, or none.
 OF_GROUPS = (MAXRL, "grpo", "grpo_vectorized", "rloo", "rloo_vectorized", "opo", "gpg")
@@ -209,9 +208,7 @@ def _of_no_mode(config: DictConfig) -> Iterator[str]:
     if not actor.generate_sft:
         names += ["sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "sft_loss_estimator"]
         kind = actor.sft_loss_control.type
-        norms = actor.sft_grad_norm_freq
         others = {f"data.sft_pt={data.sft_pt}": data.sft_pt, f"{CONTROL}.type={kind}": kind != Eta.type}
-        others[f"actor.sft_grad_norm_freq={norms}"] = norms
     found = {f"actor.{name}={actor[name]}": actor[name] not in (None, getattr(Rehearsal, name)) for name in names}
     for setting, given in (found | others).items():
         if given:
@@ -368,30 +365,14 @@ def kl_penalties(config: DictConfig) -> Iterator[str]:
 
 def eta_schedule(config: DictConfig) -> Iterator[str]:
     """Settings of actor.sft_loss_control that do nothing or contradict each other."""
-    actor, control = config.actor_rollout_ref.actor, config.actor_rollout_ref.actor.sft_loss_control
-    kind, eta = control.type, actor.sft_loss_coeff
+    control = config.actor_rollout_ref.actor.sft_loss_control
+    kind = control.type
     if kind == "warmup" and control.warmup_steps == 0:
         yield f"{CONTROL}.warmup_steps=0 must be at least 1 with type=warmup."
     for name, types in READ_BY.items():
         if kind not in types and control[name] != getattr(Eta, name):
             of = " or ".join(types)
             yield f"{CONTROL}.{name}={control[name]} is of type={of}, and the type is {kind}: leave it out."
-    if kind != "target_kl":
-        return
-    if control.target_kl is None:
-        yield f"{CONTROL}.target_kl=None must be a positive budget in nats per token with type=target_kl."
-    if control.max_coeff < control.min_coeff:
-        yield f"{CONTROL}.max_coeff={control.max_coeff} must be at least min_coeff={control.min_coeff}."
-    if not control.min_coeff <= eta <= control.max_coeff:
-        yield (
-            f"actor.sft_loss_coeff={eta} is where {CONTROL}.type=target_kl starts, and must lie between "
-            f"min_coeff={control.min_coeff} and max_coeff={control.max_coeff}."
-        )
-    if not (rehearses(config) or actor.generate_sft):
-        yield (
-            f"{CONTROL}.type=target_kl follows the KL on D_pef rows, which sft_loss_mode={actor.sft_loss_mode} does "
-            "not use here: choose another type."
-        )
 
 
 def whole_mini_batches(config: DictConfig) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""eta, the weight of the divergence, in every training step: constant, a schedule, or a controller with a KL budget."""
+"""eta, the weight of the divergence, in every training step: constant or a schedule."""
 
 import logging
 import math
@@ -11,8 +11,6 @@ from rl.configuration.training import ETA, REHEARSAL
 
 logger = logging.getLogger(__name__)
 
-# The relative error of the KL is clipped to this much either way (Ziegler et al. 2019, section 2.2).
-ERROR_CLIP = 0.2
 # Schedules that begin with a warm-up, if warmup_steps is not 0.
 WITH_WARMUP = ("warmup", "cosine")
 # Schedules whose eta depends on the number of steps of the whole run, which a resumed run must therefore keep.
@@ -35,11 +33,6 @@ class EtaSchedule:
     - warmup: eta min(1, s/W).
     - cosine: as warmup up to step w = max(W, 1), which has eta; then with p = (s - w)/(S - w)
       eta (r + (1 - r)(1 + cos(pi p))/2), which is final_ratio r times eta in the last step.
-    - target_kl: starts at eta; after every update with a measured KL
-      eta <- clip(eta (1 + gain e), min_coeff, max_coeff), e = clip(KL/target_kl - 1, -0.2, 0.2),
-      the proportional controller of log eta of Ziegler et al. 2019, "Fine-Tuning Language Models from Human
-      Preferences" (arXiv 1909.08593, section 2.2, with gain 0.1), with bounds. With more KL than the budget eta grows
-      and holds the policy closer to pi_ref; with less it shrinks, down to min_coeff.
 
     Args:
         control: the settings, validated (checks/objective.py).
@@ -48,7 +41,6 @@ class EtaSchedule:
 
     def __init__(self, control: EtaControl, eta: float):
         self.control, self.eta = control, eta
-        self.controlled = eta
         self.total_steps = 0
 
     def span(self, total_steps: int) -> None:
@@ -74,8 +66,6 @@ class EtaSchedule:
     def value(self, step: int) -> float:
         """eta of the update in `step`."""
         match self.control.type:
-            case "target_kl":
-                return self.controlled
             case "warmup":
                 return self.eta * self._warmup(step)
             case "cosine":
@@ -90,42 +80,3 @@ class EtaSchedule:
         progress = min(1.0, (step - first) / max(self.total_steps - first, 1))
         ratio = self.control.final_ratio
         return ratio + (1 - ratio) * (1 + math.cos(math.pi * progress)) / 2
-
-    def observe(self, kl: float) -> None:
-        """Update the controller with the KL of an update; only target_kl uses it.
-
-        Args:
-            kl: KL(pi_ref || pi_theta) on its D_pef rows, nats per token, 0 or more. With sft_loss_estimator=sampled it
-                is the mean of k3 over the stored tokens, linear above a log-ratio of 1, which underestimates the KL of
-                a policy that has moved far.
-
-        Raises:
-            UserError: with target_kl, it is not a number.
-        """
-        if self.control.type != "target_kl" or self.control.target_kl is None:
-            return
-        if math.isnan(kl):
-            raise UserError(
-                "KL(pi_ref || pi_theta) on D_pef is not a number, so that eta cannot follow it: training has diverged, "
-                "lower the learning rate and resume from an earlier checkpoint."
-            )
-        error = min(max(kl / self.control.target_kl - 1, -ERROR_CLIP), ERROR_CLIP)
-        self.controlled = self._clipped(self.controlled * (1 + self.control.gain * error))
-
-    def _clipped(self, eta: float) -> float:
-        return min(max(eta, self.control.min_coeff), self.control.max_coeff)
-
-    def state_dict(self) -> dict[str, Any]:
-        """State for a checkpoint. Only the controller has one: a schedule follows from the step."""
-        return {"type": self.control.type, "controlled": self.controlled}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state` was taken, within the bounds of this run.
-
-        Raises:
-            ValueError: when it belongs to another type of control.
-        """
-        if state["type"] != self.control.type:
-            raise ValueError(f"the saved coefficient has type {state['type']}, this run has {self.control.type}")
-        if self.control.type == "target_kl":
-            self.controlled = self._clipped(state["controlled"])

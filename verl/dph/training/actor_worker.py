@@ -1,23 +1,19 @@
 """The workers of our trainers.
 
-The actor's worker adds two passes to verl's: the reference's top-k distributions, and gradient norms by component. Each
-worker replaces some functions of verl in its own process.
+The actor's worker adds a pass to verl's: the reference's top-k distributions. Each worker replaces some functions of
+verl in its own process.
 """
 
 import torch
 import verl.utils.model
 from omegaconf import DictConfig
 from tensordict import TensorDict
-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
-from torch.distributed.tensor import DTensor
 from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional
 from verl.utils.device import get_device_name
-from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_
 from verl.workers.engine.fsdp import transformer_impl
-from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from verl.dph.config.attention import use_configured_attention
@@ -25,7 +21,6 @@ from verl.dph.cpu.engine import save_copies
 from verl.dph.cpu.in_process import join_queue
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
-from verl.dph.training.rehearsal_loss import COMPONENT, POLICY, REHEARSAL
 
 
 class TopKRecorder:
@@ -112,46 +107,6 @@ class DPHPasses(ReplacedFunctions):
         finally:
             worker.loss_fn = loss_fn
         return TensorDict({"log_probs": output["log_probs"]} | recorder.columns(), batch_size=len(data)).cpu()
-
-    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"))
-    def component_gradient_norms(self, data: TensorDict) -> TensorDict:
-        """Gradient norms of the policy loss alone and of the rehearsal alone on one mini-batch.
-
-        Args:
-            data: this rank's rows of the mini-batch. Weights and optimizer stay as they are.
-
-        Returns:
-            "metrics" {"dph/grad_norm_policy", "dph/grad_norm_rehearsal"}, before clipping.
-        """
-        worker: TrainingWorker = self.actor
-        engine, config = worker.engine, worker.engine_config
-        tu.assign_non_tensor(
-            data,
-            use_remove_padding=worker.model_config.get("use_remove_padding", False),
-            use_dynamic_bsz=config.use_dynamic_bsz,
-            max_token_len_per_gpu=config.max_token_len_per_gpu,
-            micro_batch_size_per_gpu=config.micro_batch_size_per_gpu,
-            use_fused_kernels=config.use_fused_kernels,
-        )
-        norms = {}
-        with engine.train_mode():
-            for component in (POLICY, REHEARSAL):
-                engine.optimizer_zero_grad()
-                tu.assign_non_tensor(data, **{COMPONENT: component})
-                engine.forward_backward_batch(data, loss_function=worker.loss_fn)
-                norms[f"dph/grad_norm_{component}"] = gradient_norm(engine)
-            engine.optimizer_zero_grad()
-        return tu.get_tensordict(tensor_dict={}, non_tensor_dict={"metrics": norms})
-
-
-def gradient_norm(engine: FSDPEngine) -> float:
-    """2-norm of the whole gradient of the engine's sharded module; nothing is clipped."""
-    if isinstance(engine.module, FSDP):
-        norm = engine.module.clip_grad_norm_(float("inf"))
-    else:
-        norm = fsdp2_clip_grad_norm_(engine.module.parameters(), max_norm=float("inf"))
-    norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
-    return norm.item() / (engine.scaler.get_scale() if engine.scaler else 1.0)  # float16 trains with scaled losses
 
 
 class DPHWorker(DPHPasses, ActorRolloutRefWorker):

@@ -23,10 +23,7 @@ class Part(Protocol):
 
 def parts_of(feed: PefFeed | None) -> dict[str, Part]:
     """The parts of a run that have state, by their names in the file."""
-    if feed is None:
-        return {}
-    parts: dict[str, Part] = {"coefficient": feed.eta}
-    return parts if feed.order is None else parts | {"order": feed.order}
+    return {} if feed is None or feed.order is None else {"order": feed.order}
 
 
 def save(checkpoint: Path, parts: dict[str, Part]) -> None:
@@ -63,6 +60,5 @@ def load(checkpoint: Path, parts: dict[str, Part]) -> None:
         ) from None
     except ValueError as error:
         raise UserError(
-            f"{path} does not fit this run: {error}; resume with the same store, length limits, sft_seed and "
-            "sft_loss_control.type."
+            f"{path} does not fit this run: {error}; resume with the same store, length limits and sft_seed."
         ) from error

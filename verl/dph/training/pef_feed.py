@@ -1,7 +1,6 @@
 """What the updates of a training step need: D_pef rows in their order, and eta, the weight of the divergence."""
 
 import os
-from typing import Any
 
 from omegaconf import DictConfig
 from verl.utils.config import omega_conf_to_dataclass
@@ -64,15 +63,6 @@ class PefFeed:
         self._taken += mini_batches * self.rows_per_mini_batch
         rows = self.store.rows
         return [[rows[i] for i in self.order.take(self.rows_per_mini_batch)] for _ in range(mini_batches)]
-
-    def observe(self, metrics: dict[str, Any]) -> None:
-        """Update eta by the KL on D_pef that an update measured.
-
-        Raises:
-            UserError: eta follows the KL, which is not a number.
-        """
-        if self.store is not None:
-            self.eta.observe(metrics["dph/kl_ref_policy"])
 
     def take_metrics(self) -> dict[str, float]:
         """dph/rows, the rows that the step took, and dph/epoch, the epochs of D_pef so far; {} if it took none."""

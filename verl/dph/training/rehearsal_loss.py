@@ -21,9 +21,8 @@ from verl.dph.divergence.loss_modes import terms_of
 from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
-# Non-tensor settings of a batch: eta of the step, and the part of the loss to return (None: the whole).
-ETA, COMPONENT = "sft_loss_coeff", "dph_component"
-POLICY, REHEARSAL = "policy", "rehearsal"
+# A non-tensor setting of a batch: eta of the step.
+ETA = "sft_loss_coeff"
 
 # Per D_pef token, |weight of grad log pi_theta| without a bound, and the part that the bound removes; `update_metrics`
 # divides them.
@@ -32,10 +31,6 @@ UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
 # The share of D_exp tokens that rollout correction has not rejected, and the prefix of metrics that are sums over these
 # divided by all: `over_accepted` divides the latter by the former.
 ACCEPTED_SHARE, OF_ACCEPTED = "dph/accepted_share", "of_accepted/"
-
-# dph/kl_ref_policy is k3, linear above this log-ratio, whatever bound the loss has. Otherwise one token that has become
-# e^5 times as likely would decide a step's mean, which the eta controller follows.
-KL_LOG_RATIO_MAX = 1.0
 
 
 def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, dp_group=None, student_logits=None):
@@ -103,11 +98,6 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         metrics |= {name: _summed(value * of_pef) for name, value in found.items()}
         metrics["dph/tokens"] = _summed(torch.tensor(len(log_ratio) * dp_size))
     metrics["dph/loss"] = _summed(rehearsal)
-    match tu.get_non_tensor_data(data, COMPONENT, default=None):
-        case "policy":
-            return loss, metrics
-        case "rehearsal":
-            return rehearsal, metrics
     return loss + rehearsal, metrics
 
 
@@ -141,10 +131,9 @@ def _sampled_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) ->
     with torch.no_grad():
         bounded = log_ratio.clamp(max=math.inf if upper is None else upper)
         weight, kept = (f_divergences.generator_weight(f, d) for d in (log_ratio, bounded))
-        kl = f_divergences.with_linear_tail(f_divergences.forward_kl, log_ratio, KL_LOG_RATIO_MAX)
         found = {
             "dph/divergence": value,
-            "dph/kl_ref_policy": kl.sum(),
+            "dph/kl_ref_policy": f_divergences.forward_kl(log_ratio).sum(),
             "dph/clip_fraction": (log_ratio > bounded).sum(),
             UNBOUNDED_WEIGHT: weight.abs().sum(),
             REMOVED_WEIGHT: (weight - kept).abs().sum(),

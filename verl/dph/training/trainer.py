@@ -192,11 +192,8 @@ class DPHTrainer(PPOTrainer):
                 temperature=config.actor_rollout_ref.rollout.temperature,
                 sft_loss_coeff=eta,
             )
-            if actor.sft_grad_norm_freq and self.global_steps % actor.sft_grad_norm_freq == 0:
-                metrics.update(self._gradient_norms(mixed))
             output = self.actor_rollout_wg.update_actor(mixed)
         metrics |= update_metrics(output["metrics"]) | {"dph/coefficient": eta}
-        self.feed.observe(metrics)
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
 
     def _shuffle(self, batch: KVBatchMeta) -> None:
@@ -208,15 +205,6 @@ class DPHTrainer(PPOTrainer):
         random = np.random.default_rng(seed)
         size = len(batch.keys) // self.data_parallel_size()
         batch.reorder([start + i for start in range(0, len(batch.keys), size) for i in random.permutation(size)])
-
-    def _gradient_norms(self, batch: KVBatchMeta) -> dict[str, float]:
-        """Gradient norms of the policy loss alone and of the rehearsal alone, on the first mini-batch of the step."""
-        ranks = self.data_parallel_size()
-        size, chunk = batch.extra_info["mini_batch_size"] // ranks, len(batch.keys) // ranks
-        rows = [start + i for start in range(0, len(batch.keys), chunk) for i in range(size)]
-        first = batch.select_keys([batch.keys[row] for row in rows])
-        first.extra_info = dict(batch.extra_info)
-        return self.actor_rollout_wg.component_gradient_norms(first)["metrics"]
 
     def data_parallel_size(self) -> int:
         """Ranks that see different rows."""
