@@ -270,7 +270,7 @@ COMMANDS = {
     "inspect": Command(
         "show what data files hold and what is wrong with them",
         "data/sql/bird_train.parquet",
-        "rl.data.inspect.command",
+        "rl.data.inspect",
     ),
     "audit": Command(
         "find gold queries that fail, return nothing or are doubtful",

@@ -211,7 +211,7 @@ def read_samples(samples: Path) -> Iterator[SampleRecord]:
     seen = set()
     with open_samples(samples, "rb") as file:
         for number, line in enumerate(file, start=1):
-            record = _parse(line) if line.endswith(b"\n") else None
+            record = parse_sample(line)
             if record is None:
                 raise UserError(f"{samples} line {number} is not a sample record: re-run the sampler to resume.")
             if (record.id, record.sample) in seen:
@@ -246,7 +246,7 @@ class SampleWriter:
         self.seconds = 0.0
         try:
             self._claim(metadata)
-            self.done = {(record.id, record.sample) for record in self._file.read(_parse)}
+            self.done = {(record.id, record.sample) for record in self._file.read(parse_sample)}
             if journal_path(samples).exists():
                 self._journal = AppendLog(journal_path(self._path))
                 for response in self._journal.read(_parse_pending):
@@ -329,8 +329,9 @@ class SampleWriter:
             atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def _parse(line: bytes) -> SampleRecord | None:
-    record = record_of(SampleRecord, line)
+def parse_sample(line: bytes) -> SampleRecord | None:
+    """The record of one line; None if it is damaged, or torn before its line break."""
+    record = record_of(SampleRecord, line) if line.endswith(b"\n") else None
     if record is None or not all(type(value) is int for value in (record.id, record.sample, record.acc)):
         return None
     return record if record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None

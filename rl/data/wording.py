@@ -1,11 +1,14 @@
 """Counts, lists and histograms for programs' output."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # A sentence lists at most this many items.
 NAMED = 3
 BAR_WIDTH = 40
+# A long text is shown with this many characters of its start and of its end.
+_HEAD, _TAIL = 400, 200
 
 
 def first_of(items: Iterable[object]) -> str:
@@ -47,3 +50,17 @@ def histogram(name: str, prompts: Mapping[Any, int], parts: Mapping[Any, str] | 
 
 def number_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def shortened(value: Any) -> str:
+    """A printable text of bounded length."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]} [... {len(text) - _HEAD - _TAIL:,} characters ...] {text[-_TAIL:]}"
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """A text without control characters, because a model's text must not steer the terminal, and without half of a
+    surrogate pair, which cannot be written."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

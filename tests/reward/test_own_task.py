@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.inspect.command import main as inspect
+from rl.data.inspect import main as inspect
 from rl.data.questions import scorer_question
 from rl.data.rows import read_rows
 from rl.scorer.client.scorer_client import ScorerClient, ScorerUnavailable

@@ -1,1 +1,0 @@
-"""Contents and problems of the project's files (`dph inspect`)."""

@@ -1,0 +1,218 @@
+"""`dph inspect`: what it says about prompts, samples and stores, and the files that it does not know."""
+
+import math
+import pickle
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from rl.common.fingerprint import tokenizer_hash
+from rl.data.inspect import main
+from rl.data.metadata_file import metadata_path
+from rl.data.split import split, write_split
+from tests.sample_files import math_row, record, write_parquet, write_samples
+
+# Correct samples of 4: 4, 3, 2 and 0.
+CORRECT = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 1, 0], 40: [0, 0, 0, 0]}
+WORDS = ["<pad>", "<eos>", "<unk>", "<user>", "which", "names", "there"]
+
+
+@pytest.fixture
+def inspect(capsys):
+    """Runs the command: (the lines about the files, the problems)."""
+
+    def run(*arguments) -> tuple[list[str], list[str]]:
+        code = main([*map(str, arguments)])
+        shown, _, problems = capsys.readouterr().out.partition("\nProblems\n  - ")
+        found = problems.rstrip("\n").split("\n  - ")
+        assert code == (found != ["none"])
+        return [line.strip() for line in shown.splitlines()], found if code else []
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs the command on a file that it rejects; its sentence."""
+
+    def run(*arguments) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main([*map(str, arguments)])
+        printed = capsys.readouterr()
+        assert stop.value.code == 2 and not printed.out and printed.err.count("\n") == 1
+        return printed.err
+
+    return run
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_parquet(tmp_path / "train.parquet", *(math_row(id) for id in CORRECT))
+
+
+def test_prompts(tmp_path, inspect):
+    """A length is the sum over a prompt's messages; the p99 leaves out one of two hundred."""
+    messages = [{"role": "system", "content": "ab"}, {"role": "user", "content": "x" * 97}]
+    rows = [math_row(i, f"{i:03d}") for i in range(199)] + [math_row(199, prompt=messages, data_source="aime24")]
+    lines, problems = inspect(write_parquet(tmp_path / "x", *rows), "--examples", 1)
+    assert lines[1:4] == [
+        "prompts, 200 rows",
+        "data_source: math500 199, aime24 1",
+        "prompt characters: 3 to 100, median 3, 99 % up to 3",
+    ]
+    assert lines[4:] == [
+        *("example 1", "id: 0", "data_source: math500", "prompt: 000"),
+        'reward_model: {"style": "rule", "ground_truth": "0"}',
+    ]
+    assert problems == []
+
+
+def test_problems_of_prompts(tmp_path, inspect, refused):
+    path = tmp_path / "x.parquet"
+    same = [math_row(id, "same") for id in (3, 4, 5)]
+    _, problems = inspect(write_parquet(path, math_row(1), math_row(2), math_row(2, "other"), *same))
+    assert problems == [
+        f"{path}: 1 row with the id of an earlier row (id 2).",
+        f"{path}: Only 4 of 5 prompts have a text of their own.",
+    ]
+    no_truth = math_row(2, reward_model={"style": "rule", "ground_truth": None})
+    _, [problem] = inspect(write_parquet(path, math_row(1), no_truth, math_row(3, data_source="chess")))
+    assert problem.startswith(f"{path}: 2 rows cannot be sampled; the first: row 1: reward_model is")
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+    assert inspect(path)[1] == [f"{path}: There is no row."]
+    write_parquet(path, {name: value for name, value in math_row(1).items() if name != "id"})
+    assert "has no column id" in refused(path)
+
+
+def test_leaks_between_train_and_test(tmp_path, inspect):
+    train = write_parquet(tmp_path / "train.parquet", math_row(1), math_row(2, "a"), math_row(3, "b"))
+    test = write_parquet(tmp_path / "test.parquet", math_row(3, "c"), math_row(4, "a"), math_row(5, "d"))
+    clean = write_parquet(tmp_path / "clean.parquet", math_row(6), math_row(7))
+    assert inspect(train, test, clean)[1] == [
+        f"{train} and {test} share 1 id (id 3) and 1 prompt text (id 2 in train.parquet)."
+    ]
+
+
+def test_the_parts_of_a_split(tmp_path, data, inspect):
+    samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
+    parts = [tmp_path / f"train_{name}.parquet" for name in ("correct", "wrong")]
+    write_split(split(data, [samples], threshold=3, n=4, keep_zero=True), *parts)
+    lines, problems = inspect(*parts, "--examples", 0)
+    assert [line.split()[:2] for line in lines if line.endswith("#")] == [
+        ["3", "1"],
+        ["4", "1"],
+        ["0", "1"],
+        ["2", "1"],
+    ]
+    assert problems == [] and "share 2 ids (ids 10, 20)" in inspect(parts[0], data)[1][0]
+
+
+def test_samples(tmp_path, data, inspect):
+    """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
+    lines, problems = inspect(write_samples(tmp_path / "0.jsonl", data, CORRECT))
+    assert lines[1:5] == [
+        "samples, 16 rows",
+        "data_source: math500 16",
+        "outcome: match 9, mismatch 7",
+        "truncated: False 16",
+    ]
+    assert "response tokens: 2 to 5, median 3, 99 % up to 5" in lines
+    assert [line.split()[:2] for line in lines if line.endswith("#")] == [[str(k), "1"] for k in (0, 2, 3, 4)]
+    assert f"Pass@1 {9 / 16:.4f}  Pass@2 {(2 + 5 / 6) / 4:.4f}  Pass@4 0.7500" in lines
+    assert {"model: /models/base", "temperature: 1.0", "seed: 7"} <= {*lines} and problems == []
+
+
+def test_texts_do_not_steer_the_terminal(tmp_path, data, inspect):
+    output = "begin\n\x1b[31m" + "x" * 5000 + "end"
+    samples = [record(1, i, 1, output=output, data_source="\ud800x", outcome="\x1b[2J") for i in range(4)]
+    lines, _ = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
+    assert "data_source: \\ud800x 4" in lines and "outcome: \\x1b[2J 4" in lines and "output: begin" in lines
+    [cut] = {line for line in lines if "characters ...]" in line}
+    assert cut.startswith("\\x1b[31mxxx") and cut.endswith("xend")
+
+
+def test_problems_of_samples(tmp_path, data, inspect, refused):
+    records = [record(id, i, acc) for id, accs in CORRECT.items() for i, acc in enumerate(accs)]
+    for number in range(4):  # the reference of 10 always fails, the one of 20 once
+        records[number] = record(10, number, 0, outcome="gold_error")
+    records[4] = record(20, 0, 0, outcome="gold_timeout")
+    path = write_samples(tmp_path / "0.jsonl", data, records)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:5], b"no JSON\n", *lines[6:12], lines[0], b'{"id": 40, "sam']))
+    shown, problems = inspect(path)
+    assert [problem.removeprefix(f"{path}: ").partition(":")[0] for problem in problems] == [
+        "2 lines cannot be read as a sample (the first is line 6); a stopped sampler leaves its last line torn",
+        "1 sample with the id and number of an earlier one.",
+        "1 prompt without all samples 0 to 3 (id 20).",
+        "There are samples of 3 of 4 prompts.",
+        "No reference",
+    ]
+    assert "the gold answer of 1 prompt failed in every sample (id 10)" in problems[-1]
+    assert [line.split()[:2] for line in shown if line.endswith("#")] == [["0", "1"], ["2", "1"]], "of whole prompts"
+    metadata_path(path).unlink()
+    assert "0.meta.json" in refused(path)
+
+
+@pytest.fixture
+def write_store(tmp_path):
+    """Writes (prompt, response) token ids by id; every token has the log-prob -0.5."""
+    from verl.dph.pef.store import Row, Store
+
+    def write(rows, **meta):
+        made = [
+            Row(id, torch.tensor(prompt), torch.tensor(response), torch.full((len(response),), -0.5))
+            for id, (prompt, response) in rows
+        ]
+        Store({"model": "m", "tokenizer_hash": "b"} | meta, made).save(str(tmp_path / "x.pt"))
+        return tmp_path / "x.pt"
+
+    return write
+
+
+def test_a_store(tmp_path, word_llama, write_store, inspect):
+    """Several responses to a prompt are no problem. Their text is shown if the model is where it was."""
+    rows = [(7, ([3, 4, 5], [5, 6])), (7, ([3, 4, 5], [6, 6, 4, 1])), (9, ([3, 5], [4, 1]))]
+    lines, problems = inspect(write_store(rows))
+    assert lines[1:4] == [
+        "D_pef store, 3 rows",
+        "prompt tokens: 2 to 3, median 3, 99 % up to 3",
+        "response tokens: 2 to 4, median 2, 99 % up to 4",
+    ]
+    assert "prompts: 2" in lines and "response: token ids 5 6" in lines and problems == []
+    folder = tmp_path / "tokenizer"
+    word_llama(folder, WORDS, template="{{ messages }}", max_position_embeddings=16)
+    path = write_store(rows, model=str(folder), tokenizer_hash=tokenizer_hash(folder))
+    assert "response: names there" in inspect(path)[0]
+
+    content = torch.load(path, weights_only=True)
+    content["ref_log_probs"][0], content["ref_log_probs"][2] = math.nan, 0.25
+    torch.save(content, path)
+    assert inspect(path)[1] == [f"{path}: 2 rows with log-probs that no distribution has."]
+    assert inspect(write_store([]))[1] == [f"{path}: There is no row."]
+
+
+def test_files_that_are_not_the_projects(tmp_path, data, write_store, refused):
+    class Harmful:
+        def __reduce__(self):
+            return (tmp_path / "harm").touch, ()
+
+    path = tmp_path / "x"
+    assert "cannot be read (No such file or directory)" in refused(data, path), "nothing is printed of the others"
+    assert "cannot be read (Is a directory)" in refused(tmp_path)
+    for content, sentence in (
+        (b"", "is not one of the project's files"),
+        (b'{"problem": "1+1", "answer": "2"}\n', "is not one of the project's files"),
+        (b"[" * 100_000, "is not one of the project's files"),
+        (pickle.dumps(Harmful()), "is not one of the project's files"),
+        (write_parquet(path, {"a": 1, "b": 2}).read_bytes(), "has no column id"),
+        (data.read_bytes()[:-20], "cannot be read as parquet"),
+        (write_store([(1, ([1, 2], [3]))]).read_bytes()[:-50], "cannot be read"),
+    ):
+        path.write_bytes(content)
+        assert sentence in refused(path)
+    torch.save({"weights": torch.zeros(3)}, path)
+    assert "is not a D_pef store of this version" in refused(path)
+    torch.save(Harmful(), path)
+    assert "no pickled objects" in refused(path)
+    assert not (tmp_path / "harm").exists()
