@@ -273,9 +273,9 @@ COMMANDS = {
         "rl.data.inspect",
     ),
     "audit": Command(
-        "find gold queries that fail, return nothing or are doubtful",
+        "find gold queries that fail or return nothing",
         "data/sql/bird_train.parquet --database-path /cache",
-        "rl.scorer.audit.options",
+        "rl.scorer.audit.command",
     ),
     "scorer": Command("serve rewards over HTTP", "-c rl/scorer/math.yaml", "rl.scorer.options"),
     "doctor": Command(

@@ -74,7 +74,6 @@ def load_settings(
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
-        # The server has --workers for every scorer; the audit has options that are called like the keys.
         named = _with(_with({}, server), sql).items()
         given = {(key, repr(value)): f"--{key.replace('_', '-')}" for key, value in named}
         given |= {(key, repr(value)): "--workers" for key, value in _with({}, every).items()}

@@ -25,7 +25,7 @@ MODULES = {
     "engines": (["rl.scorer"], ("rl.scorer.audit", "rl.scorer.client"), set()),
     "audit": (["rl.scorer"], "rl.scorer.client", {"duckdb", "psycopg"}),
     # inspect counts tokens with a tokenizer (transformers) and reads a D_pef store with torch; programs that prepare
-    # name the audit's outcomes, and so reach its engines.
+    # reach the scorer's engines.
     "report": (
         [
             COMMANDS[name].program.partition(":")[0]

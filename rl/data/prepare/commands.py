@@ -10,7 +10,6 @@ from textwrap import fill
 from rl.common.cli import output_file, output_folder
 from rl.common.errors import UserError
 from rl.data.benchmarks import DATASETS, MATH_DATASETS, MATH_TESTS, SQL_DATASETS
-from rl.scorer.audit.options import DOUBTS, FAILURES, OUTCOMES
 
 MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of the SQL experiments
 EXAMPLE_VALUES = 2
@@ -172,8 +171,6 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     above = "the scorer's database_path, if it is a folder above --databases (default: --databases)"
     add("--database-path", type=Path, metavar="DIR", help=above)
     add("--audit", type=Path, metavar="FILE", help="a table of dph audit: leave its rows out")
-    outcomes = f"the outcomes of --audit to leave out (default: {' '.join(FAILURES)}; others: {' '.join(DOUBTS)})"
-    add("--drop-for", nargs="+", choices=OUTCOMES, metavar="OUTCOME", help=outcomes)
     add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="the prompts' template (default: %(default)s)")
     add(
         "--tokenizer",

@@ -25,7 +25,6 @@ from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_key
 from rl.data.prepare.spider2 import read_tasks
 from rl.data.tokenizer import Budget
 from rl.data.wording import first_of, named, number_of
-from rl.scorer.audit.options import drop_for
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
@@ -110,12 +109,11 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     name, splits = benchmark.name, benchmark.id_blocks
     if options.split not in splits:
         raise UserError(f"--split is {options.split}, but {name} has {' and '.join(splits)}: give one of them.")
-    dropped = drop_for(options, drop="audit", unseen=False)
     databases = Databases(benchmark, options)
     records, more = read_tasks(options) if name == "spider2_lite" else (list(_number(options.input)), [])
     if options.corrections is not None:
         records = _corrected(records, options.corrections, benchmark)
-    audited = _audited(options.audit, dropped) if options.audit is not None else {}
+    audited = _audited(options.audit) if options.audit is not None else {}
     first_id = row_id(name, options.split, 0)
     if unknown := audited.keys() - {first_id + record.number for record in records if type(record.number) is int}:
         rows = f"{number_of(len(unknown), 'row')} that {name} {options.split} of --input lacks"
@@ -279,16 +277,15 @@ def _check_same_database(file: Path, position: int, found: Mapping[str, Any], re
         )
 
 
-def _audited(file: Path, drop_for: Sequence[str]) -> dict[int, tuple[str, str | None]]:
-    """{id: (outcome, the query that was audited)} of the rows to which an audit's table gives one of these outcomes."""
+def _audited(file: Path) -> dict[int, tuple[str, str | None]]:
+    """{id: (outcome, the query that was audited)} of the rows in an audit's table."""
     found: dict[int, tuple[str, str | None]] = {}
     for row in read_records(file):
         if not isinstance(row, Mapping) or not {"id", "outcome"} <= row.keys() or not str(row["id"]).isdecimal():
             raise UserError(f"{file} is not a table of dph audit with id and outcome: give one for this benchmark.")
         if row["outcome"] == INFRA_ERROR:
             raise UserError(f"{file} has queries that could not be run ({INFRA_ERROR}): run dph audit again.")
-        if row["outcome"] in drop_for:
-            found.setdefault(int(row["id"]), (row["outcome"], row.get("gold_sql")))
+        found[int(row["id"])] = row["outcome"], row.get("gold_sql")
     return found
 
 

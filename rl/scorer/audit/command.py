@@ -1,31 +1,48 @@
-"""The gold audit as a program: `dph audit` or `python -m rl.scorer.audit`."""
+"""`dph audit`: a table of the questions whose gold answer cannot reward anything, and the data without them."""
 
 import argparse
-import asyncio
+import csv
 import logging
+import os
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
-from rl.common.append_log import AppendLog
+from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.outcomes import INFRA_ERROR
-from rl.scorer.audit.check import Checker, Findings
-from rl.scorer.audit.options import drop_for, parser
-from rl.scorer.audit.problems import Dataset, Problem, read_problems
-from rl.scorer.audit.report import check_out, entries, summary, write_table, write_without
-from rl.scorer.checks import check_scorers
-from rl.scorer.config_file import load_settings
-from rl.scorer.databases import find_database
-from rl.scorer.outcomes import UnknownQuestion
-from rl.scorer.process import WorkerLost
-from rl.scorer.sql.compare import STORED
-from rl.scorer.sql.scoring import GoldCheck
 
-_REFRESH_SECONDS = 1.0
+if TYPE_CHECKING:
+    from rl.scorer.audit.golds import Dataset, Finding
+
+COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "seconds", "error")
+_DEFAULT_CONFIG = Path(__file__).resolve().parents[1] / "sql.yaml"
+_SHOWN = 20
+_SHOWN_CHARS = 80
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dph audit",
+        description="Run every gold query of a dataset once, as the server does: in its worker processes, read-only,\n"
+        "within the limits of the settings. List those that fail, time out or return nothing.\n"
+        "Exit code 0; 2 for a wrong argument, file or setting; 1 if some queries could not be checked.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="DATA.parquet", help="in the project's row format")
+    parser.add_argument("--database-path", type=Path, help="folder of the db_ids, instead of the settings'")
+    parser.add_argument(
+        "-c", "--config", type=Path, default=_DEFAULT_CONFIG, help="the server's settings (default: rl/scorer/sql.yaml)"
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes, instead of the settings' num_instances")
+    parser.add_argument("--out", type=Path, help="the table (default: DATA.gold_audit.csv beside DATA.parquet)")
+    parser.add_argument(
+        "--drop", type=Path, metavar="OUT.parquet", help="write DATA.parquet (one) without the rows in the table"
+    )
+    return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,118 +51,94 @@ def main(arguments: list[str] | None = None) -> int:
     # The table has queries that took too long; their killed workers need no warning.
     logging.getLogger("rl.scorer").setLevel(logging.ERROR)
     with user_errors_exit():
-        try:
-            return _audit(options)
-        except WorkerLost as error:
-            sys.stderr.write(f"Error: the audit cannot run: {error}.\n")
-            return 1
+        return _audit(options)
 
 
 def _audit(options: argparse.Namespace) -> int:
-    dropped = drop_for(options, drop="drop", unseen=not options.doubts)
-    given = {name: getattr(options, name) for name in ("database_path", "num_instances", "gold_seconds")}
-    all_settings = load_settings(options.config, sql=given)
-    settings = all_settings.sql
-    if not settings:
-        raise UserError(f"The configuration {options.config} has no scorer for SQL; give another with --config.")
-    check_scorers(item for item in all_settings.Scorers.items() if item[1] in settings)
+    from rl.scorer.audit.golds import check, read_dataset
+    from rl.scorer.config_file import load_settings
+
     out = options.out or options.files[0].with_name(f"{options.files[0].stem}.gold_audit.csv")
-    dataset = read_problems(options.files)
-    check_out(options.files, out, options.drop)
-    root = next((section.database_path for section in settings if not section.prefix), None)
-    if root is not None and len(settings) == 1:
-        _check_databases(dataset, root, settings[0].engine)
-    journal = AppendLog(out.with_name(f"{out.name}.progress"))
-    unchecked = None
-    try:
-        checker = Checker(settings, options.doubts, journal)
-        if checker.recalled:
-            sys.stderr.write(f"Resuming: {checker.recalled} queries were checked before ({journal.path}).\n")
-        findings, contradicted = _check_with_progress(checker, dataset.problems)
-        found = entries(dataset.problems, findings, contradicted)
-        write_table(found, out)
-        unchecked = sum(finding.outcome == INFRA_ERROR for finding in findings.values()) + checker.uncompared
-    finally:
-        # A stopped audit keeps its findings for the next one.
-        (journal.delete if unchecked == 0 or not journal.size else journal.close)()
-    sys.stdout.write(summary(dataset, findings, found, root))
-    sys.stdout.write(f"Wrote {len(found)} rows to {out}.\n")
+    _check_outputs(options.files, out, options.drop)
+    settings = load_settings(
+        options.config, None, {"database_path": options.database_path}, {"num_instances": options.workers}
+    )
+    dataset = read_dataset(options.files)
+    findings = check(dataset.problems, settings)
+    if all(finding.outcome == "unknown_database" for finding in findings):
+        raise UserError(
+            f"No database of the rows is found ({findings[0].error}): pass --database-path DIR, the folder of the "
+            "db_ids."
+        )
+    bad = [finding for finding in findings if finding.outcome != "gold"]
+    _write_table(bad, out)
+    sys.stdout.write(_summary(dataset, findings, bad) + f"Wrote {len(bad)} rows to {out}.\n")
+    unchecked = sum(finding.outcome == INFRA_ERROR for finding in bad)
     if unchecked:
         unwritten = f", and {options.drop} is not written" if options.drop else ""
         sys.stderr.write(
-            f"Error: {unchecked} queries could not be checked (infra_error in the table){unwritten}; run the audit "
+            f"Error: {unchecked} questions could not be checked ({INFRA_ERROR} in the table){unwritten}; run the audit "
             "again.\n"
         )
         return 1
     if options.drop is not None:
-        sys.stdout.write(write_without(found, dropped, options.files[0], options.drop))
+        dropped = {finding.problem.position for finding in bad}
+        kept = _write_without(dropped, options.files[0], options.drop)
+        sys.stdout.write(f"Wrote {kept} of {kept + len(dropped)} rows to {options.drop}.\n")
     return 0
 
 
-def _check_databases(dataset: Dataset, root: Path, engine: str) -> None:
-    """Raise UserError if none of the databases exists, because then the folder must be wrong."""
-    db_ids = dict.fromkeys(problem.query.db_id for problem in dataset.problems if problem.query.db_id is not None)
-    for db_id in db_ids:
-        try:
-            find_database(root.resolve(), db_id, engine)
-        except UnknownQuestion:
+def _check_outputs(files: list[Path], out: Path, drop: Path | None) -> None:
+    """Raise UserError for an output that cannot be written, before anything has run."""
+    for option, path in (("--out", out), ("--drop", drop)):
+        if path is None:
             continue
-        return
-    if db_ids:
-        raise UserError(
-            f"None of the {len(db_ids)} databases of the rows, such as {next(iter(db_ids))}, is below {root}; pass "
-            "--database-path DIR, the folder of the db_ids."
-        )
+        if not os.access(path.parent, os.W_OK):
+            raise UserError(f"The folder of {option} {path} cannot be written to; create it or give another.")
+        if path.resolve() in (file.resolve() for file in files):
+            raise UserError(f"{option} {path} would replace a file of the audit; give another path.")
+    if drop is not None and len(files) > 1:
+        raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
-def _check_with_progress(checker: Checker, problems: list[Problem]) -> tuple[Findings, dict[Problem, str]]:
-    """The finding of every query, and a reason for each problem that another one contradicts."""
-    queries = list(dict.fromkeys(problem.query for problem in problems))
-    outcomes: Counter[str] = Counter()
-    with tqdm(total=len(queries), desc="gold queries", unit="query", smoothing=0.1) as progress:
-
-        def done(finding: GoldCheck) -> None:
-            outcomes.update((finding.outcome, *finding.doubts))
-            progress.set_postfix(outcomes, refresh=False)
-            progress.update()
-
-        async def check() -> tuple[Findings, dict[Problem, str]]:
-            refreshing = asyncio.create_task(_refresh(progress))
-            try:
-                async with checker:
-                    findings = await checker.check(queries, done)
-                    return findings, await _contradicted(checker, problems, findings) if checker.doubts else {}
-            finally:
-                refreshing.cancel()
-
-        return asyncio.run(check())
+def _write_table(bad: "Iterable[Finding]", path: Path) -> None:
+    """Write a CSV with a row for each question, atomically."""
+    rows = [
+        (problem.id, problem.file, problem.gold.db_id, problem.gold.sql, outcome, round(seconds, 3), error)
+        for problem, outcome, seconds, error in bad
+    ]
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
 
 
-async def _contradicted(checker: Checker, problems: list[Problem], findings: Findings) -> dict[Problem, str]:
-    """A sentence for each problem whose gold differs in its result from a problem of the same prompt and database."""
-    asked: dict[tuple, list[Problem]] = {}
-    for problem in problems:
-        if problem.prompt is not None and findings[problem.query].outcome in ("gold", "empty", "all_null"):
-            asked.setdefault((problem.query.db_id, problem.query.method, problem.prompt), []).append(problem)
-    pairs = {
-        (same[0].query, other.query.gold_sql)
-        for same in asked.values()
-        for other in same[1:]
-        if other.query.gold_sql != same[0].query.gold_sql and other.query.method != STORED
-    }
-    outcomes = await checker.differing(sorted(pairs))
-    found: dict[Problem, str] = {}
-    for same in asked.values():
-        unlike = [problem for problem in same if (same[0].query, problem.query.gold_sql) in outcomes]
-        # Those that agree with the first differ from these too.
-        for problem in same if unlike else []:
-            other = same[0] if problem in unlike else unlike[0]
-            found[problem] = f"the gold of id {other.id}, with the same prompt, returns something else"
-    return found
+def _write_without(dropped: set[int], source: Path, path: Path) -> int:
+    """Write the rows of `source` that are not at these positions, and return their number."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    content = parquet.ParquetFile(source)
+    count, start = content.metadata.num_rows, 0
+    if len(dropped) == count:
+        raise UserError(f"--drop {path} would have no rows: all {count} of {source} failed; correct them first.")
+    with replacing(path) as temporary, parquet.ParquetWriter(temporary, content.schema_arrow) as writer:
+        for batch in content.iter_batches():
+            kept = pa.array([start + i not in dropped for i in range(len(batch))], pa.bool_())
+            writer.write_batch(batch.filter(kept))
+            start += len(batch)
+    return count - len(dropped)
 
 
-async def _refresh(progress: tqdm) -> None:
-    """Update the bar even while a query runs for a minute."""
-    while True:
-        await asyncio.sleep(_REFRESH_SECONDS)
-        progress.refresh()
+def _summary(dataset: "Dataset", findings: "list[Finding]", bad: "list[Finding]") -> str:
+    """Counts of questions by outcome, the first of those in the table, and the rows that were not checked."""
+    lines = [f"{dataset.rows} rows, {len(findings)} SQL questions."]
+    if dataset.other:
+        sources = ", ".join(f"{source} {count}" for source, count in dataset.other.most_common())
+        lines.append(f"{dataset.other.total()} rows are not SQL questions and were not checked: {sources}.")
+    counts = Counter(finding.outcome for finding in findings)
+    lines += [f"{outcome:<18}{count:>8}" for outcome, count in counts.most_common()]
+    for problem, outcome, _, error in bad[:_SHOWN]:
+        what = " ".join(f"{outcome}: {error}".split()) if error else outcome
+        lines.append(f"  {problem.id}  {problem.gold.db_id}  {what[:_SHOWN_CHARS]}")
+    if len(bad) > _SHOWN:
+        lines.append(f"  ... and {len(bad) - _SHOWN} more, which are in the table.")
+    return "\n".join(lines) + "\n"

@@ -63,11 +63,6 @@ COMPARISONS: dict[Comparison, Callable[[GoldRows, list[Row]], bool]] = {
 }
 
 
-def rounded(rows: list[Row]) -> list[Row]:
-    """The rows with floats rounded to nine digits: the last digits of a sum depend on the order of its terms."""
-    return [tuple(float(f"{value:.9g}") if isinstance(value, float) else value for value in row) for row in rows]
-
-
 def column_sets(rows: list[Row]) -> list[frozenset[Value]]:
     """The set of values of each column."""
     return [frozenset(column) for column in zip(*rows, strict=True)]

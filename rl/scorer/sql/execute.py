@@ -60,8 +60,6 @@ ERROR_CHARS = 1000
 # was killed. SQLite would write the -shm, which a worker may not; in exclusive mode it keeps that index in memory. That
 # mode needs a lock that a file opened read-only cannot have, so no locks are taken.
 PRIVATE_INDEX = "&vfs=unix-none"
-# In the URI of a database whose tables are read backwards without ORDER BY. SQLite ignores unknown parameters.
-REVERSED_ROWS = "&rows=reversed"
 # How long another process may hold the file's lock before that is a fault.
 LOCK_SECONDS = 0.5
 
@@ -193,8 +191,6 @@ class Executor(LastConnections[sqlite3.Connection]):
     def _prepare(self, connection: sqlite3.Connection, uri: str) -> None:
         if uri.endswith(PRIVATE_INDEX):
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        if REVERSED_ROWS in uri:
-            connection.execute("PRAGMA reverse_unordered_selects = ON")
         # Sorts stay in memory: a worker may not write a file (worker.py).
         connection.execute("PRAGMA temp_store = MEMORY")
         # Reads pages of the system's cache without a copy: a sixth faster on tables larger than SQLite's own cache.

@@ -2,7 +2,7 @@
 
 - identify: {uri} -> {outcome: "identity", identity}, or {outcome: "unknown", error} if there is no such database. Only
   for PostgreSQL, whose contents the server cannot see.
-- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, columns, null}. The body has the marshalled
+- gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}. The body has the marshalled
   rows, which `score` jobs of any worker take. null: whether all values are NULL (true without rows). A job about stored
   results has {tables: [[path, positions of columns], ...], ordered} instead of sql, and the body has the tables.
 - score: {uri, version, sql, seconds, gold, ordered, method, reward, digest} -> {outcome, score}, and {digest, rows} if
@@ -23,7 +23,7 @@ from typing import Any
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.rewards import MATCH_SCORE, SQL_CREDITS
-from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird, rounded
+from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird
 from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.execute import (
     DamagedDatabase,
@@ -108,7 +108,6 @@ class SqlJobs:
         null = all(value is None for row in rows for value in row)
         ordered = has_top_level_order_by(job["sql"], self._engine)
         header = {"outcome": "gold", "ordered": ordered, "rows": len(rows), "null": null}
-        header["columns"] = len(rows[0]) if rows else 0
         header |= self._clock(job["sql"])
         body = marshalled(rows)
         if len(body) > _LARGE_BYTES:
@@ -119,14 +118,12 @@ class SqlJobs:
         tables = [read_table(path, positions, self._limits) for path, positions in job["tables"]]
         null = all(value is None for table in tables for column in table for value in column)
         rows = max(len(table[0]) for table in tables)
-        header = {"outcome": "gold", "ordered": job["ordered"], "rows": rows, "null": null, "columns": len(tables[0])}
+        header = {"outcome": "gold", "ordered": job["ordered"], "rows": rows, "null": null}
         return header, marshalled(tables)
 
     def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         gold = self._gold_rows(job, body)
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
-        if job.get("rounded"):
-            gold, rows = GoldRows(rounded(gold.rows), gold.ordered), rounded(rows)
         if COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:

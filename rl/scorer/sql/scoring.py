@@ -24,7 +24,6 @@ from rl.scorer.rewards import REWARD_MODELS
 from rl.scorer.scoring import SharedResults, WorkerScorer
 from rl.scorer.sql.compare import STORED, Comparison
 from rl.scorer.sql.engines import ENGINES, connection_parameters, password_file, port_to_allow
-from rl.scorer.sql.execute import REVERSED_ROWS
 from rl.scorer.sql.lexer import reads_clock, repair
 
 _NO_ANSWER = no_answer("the response has no closed ```sql block")
@@ -77,17 +76,12 @@ class GoldCheck:
     """The outcome of running a gold query.
 
     outcome: gold, empty (it returns no rows), all_null (nothing but NULL), gold_error, gold_timeout, unknown_database,
-    or infra_error if the query could not be judged. seconds: by the clock, from asking to the reply. columns: of a
-    result with rows. ordered: whether the order of its rows counts for `spider`. doubts: those of
-    rl.scorer.audit.options.DOUBTS that the audit found in a query that runs.
+    or infra_error if the query could not be judged. seconds: by the clock, from asking to the reply.
     """
 
     outcome: str
     seconds: float = 0.0
     error: str | None = None
-    columns: int = 0
-    ordered: bool = False
-    doubts: tuple[str, ...] = ()
 
 
 class _GoldQuery(NamedTuple):
@@ -208,7 +202,7 @@ class SqlScorer(WorkerScorer):
         if gold.failure is not None:
             return GoldCheck(gold.failure.outcome, seconds, gold.failure.error)
         found = "gold" if not gold.null else "all_null" if gold.header["rows"] else "empty"
-        return GoldCheck(found, seconds, None, gold.header["columns"], gold.header["ordered"])
+        return GoldCheck(found, seconds)
 
     def find_file(self, db_id: str) -> Database | None:
         """The file or folder; None if the databases are in a server. Raises as find_database does."""
@@ -234,37 +228,6 @@ class SqlScorer(WorkerScorer):
         """The header of a worker's reply about a database in a server."""
         job = {"job": "identify", "uri": name}
         return (await self._ask(lambda _: (job, b""), FIND_DATABASE_S, wall_limit=FIND_DATABASE_S))[0]
-
-    async def judge(
-        self,
-        db_id: str,
-        gold_sql: str,
-        method: Comparison,
-        pred: str,
-        *,
-        ordered: bool = False,
-        backwards: bool = False,
-        rounded: bool = True,
-    ) -> str:
-        """The outcome of a prediction against a gold query that has run.
-
-        Args:
-            ordered: whether the order of rows counts.
-            backwards: whether the prediction reads tables backwards without ORDER BY; SQLite only.
-            rounded: whether floats compare by their first nine digits.
-        """
-        try:
-            database = await self._find(db_id)
-        except (UnknownQuestion, DatabaseUnreadable):  # it was there when gold ran
-            return INFRA_ERROR
-        gold = await self._gold(database, _GoldQuery.of(gold_sql, self.settings.engine))
-        if gold.failure is not None:
-            return gold.failure.outcome
-        # Workers hold ordered and unordered gold under different keys.
-        gold = replace(gold, header=gold.header | {"ordered": ordered}, key=f"{gold.key}/{ordered}")
-        if backwards:
-            database = replace(database, uri=database.uri.replace("?mode=ro", f"?mode=ro{REVERSED_ROWS}"))
-        return (await self._run_prediction(database, gold, method, False, pred, rounded)).outcome
 
     def _read(
         self, question: SqlQuestion, responses: list[str]
@@ -303,9 +266,7 @@ class SqlScorer(WorkerScorer):
         # Scores and the rows that workers hold are kept under this key.
         return _Gold(f"{key}/{today}" if "clock" in header else key, header, body)
 
-    async def _run_prediction(
-        self, database: Database, gold: _Gold, method: str, digest: bool, pred: str, rounded: bool = False
-    ) -> Score:
+    async def _run_prediction(self, database: Database, gold: _Gold, method: str, digest: bool, pred: str) -> Score:
         seconds = self.settings.prediction_seconds
         job = {
             "job": "score",
@@ -318,7 +279,6 @@ class SqlScorer(WorkerScorer):
             "method": method,
             "reward": self.settings.class_name,
             "digest": digest,
-            "rounded": rounded,
         }
 
         def prepare(worker: WorkerProcess) -> tuple[dict, bytes]:
