@@ -51,7 +51,7 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> No
 def settings(subject: Subject) -> Finding:
     """The type and range of each setting (rl/configuration)."""
     config = subject.config
-    check_composed(config, PROGRAMS[CONFIG_OF[subject.program]].settings)
+    check_composed(config, PROGRAMS[CONFIG_OF[subject.program]].sections)
     ranks = f"{config.trainer.nnodes} x {config.trainer.n_gpus_per_node} ranks on {config.trainer.device}"
     if subject.program != MAIN:
         return ok(ranks)

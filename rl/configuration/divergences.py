@@ -7,8 +7,6 @@ from DIVERGENCES. verl/dph/divergence/f_divergences.py has the functions; this p
 from dataclasses import dataclass
 from typing import Literal
 
-from rl.common.listed import listed
-
 
 @dataclass(frozen=True)
 class Divergence:
@@ -93,26 +91,3 @@ DIVERGENCES = {
         Divergence("chi_square", "sum (pi_theta - pi_ref)^2 / pi_ref", "chi_square", source="Pearson 1900"),
     )
 }
-
-
-def modes_with_tail_form() -> str:
-    """The names of the modes with a tail form, joined for a sentence."""
-    return listed(divergence.mode for divergence in DIVERGENCES.values() if divergence.has_tail_form)
-
-
-def rows_by_mode() -> str:
-    """On which rows sft_loss_form=auto computes the modes, joined for a sentence."""
-    words = {
-        "exp": "on D_exp",
-        "both": "one half on each set",
-        "either": "on D_pef if the run has a store, else on D_exp",
-        "pef": "on D_pef",
-    }
-    return "; ".join(
-        f"{', '.join(d.mode for d in DIVERGENCES.values() if d.on == on)} {where}" for on, where in words.items()
-    )
-
-
-def definitions() -> str:
-    """Every mode with its definition, joined for a sentence."""
-    return "; ".join(f"{divergence.mode}: {divergence.definition}" for divergence in DIVERGENCES.values())

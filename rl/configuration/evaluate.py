@@ -1,11 +1,8 @@
 """Settings of `python -m verl.dph.evaluate`. sampling.py has the engine's settings."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from rl.configuration.setting import MISSING, Count, Path, Section, settings_of
-
-_Steps = Annotated[list[int] | Literal["all"], "a list of training steps, such as [40,80], or all"]
-_Mapping = Annotated[dict, "a mapping, such as {NAME:...}"]
+from rl.configuration.setting import MISSING, Count, Path, Section
 
 PAPER_EXPERIMENTS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
 if TYPE_CHECKING:
@@ -17,14 +14,14 @@ else:
 class Evaluate(Section, at="evaluate"):
     """What is sampled and reported."""
 
-    models: _Mapping = MISSING
+    models: dict = MISSING
     """Models by their name in the report, e.g. {base: /models/base, grpo: outputs/grpo, dph_js:
     outputs/js/global_step_80}. A model is a Hugging Face folder, a checkpoint of verl's trainer (its FSDP shards are
     merged), or a run (its newest checkpoint)."""
-    checkpoints: _Steps | None = None
+    checkpoints: list[int] | Literal["all"] | None = None
     """Training steps, e.g. [40, 80], or all: earlier checkpoints of the models that are runs, up to N for a model that
     is global_step_N. The report then plots Pass@8 and greedy accuracy against steps."""
-    methods: _Mapping | None = None
+    methods: dict | None = None
     """What the report says about a model, e.g. {dph_js: {label: "DPH-JS, eta 0.2", family: DPH-JS, eta: 0.2}}. Models
     of one family differ only in eta, and the report plots their greedy accuracy against eta. role is control or gold
     (docs/reference/evaluation.md)."""
@@ -33,16 +30,16 @@ class Evaluate(Section, at="evaluate"):
     benchmark of the training comes first."""
     data_folder: Path = "data"
     """Folder of the benchmarks' files, where the data commands write them."""
-    splits: _Mapping | None = None
+    splits: dict | None = None
     """Parquet files by split, in addition to the benchmarks or in place of theirs, e.g. {in_domain: a.parquet,
     out_of_domain: b.parquet}."""
-    settings: _Mapping | None = None
+    settings: dict | None = None
     """Overrides for single benchmarks and splits, e.g. {aime24: {n: 32, temperature: 1.0}}: n, temperature, top_p,
     top_k, max_prompt_length, max_response_length, greedy."""
-    rescored: _Mapping | None = None
+    rescored: dict | None = None
     """Splits whose responses are scored again, with the ground truths of another file of the same prompts, e.g.
     {bird_corrected: {of: bird, files: data/sql/bird_dev_corrected.parquet}}. The report shows both side by side."""
-    groups: Annotated[list[str], "a list of keys, such as [difficulty]"] | None = None
+    groups: list[str] | None = None
     """Keys of the rows' extra_info by which the report groups results, e.g. [difficulty, source]. null: difficulty, if
     the rows have it."""
     output: Path = MISSING
@@ -69,6 +66,3 @@ class Evaluate(Section, at="evaluate"):
     """First paragraph of the report."""
     paper: _Paper | None = None
     """The paper's experiment whose figures the tables show beside ours. null: only ours."""
-
-
-EVALUATE = settings_of(Evaluate)

@@ -4,10 +4,13 @@ import fnmatch
 from collections.abc import Sequence
 
 from rl.configuration.programs import PROGRAMS
+from rl.configuration.setting import settings_of
+
+_SECTIONS = PROGRAMS["dph_trainer"].sections
 
 # Our settings with may_change, and verl's settings with these names. Every other setting must be what it was.
 MAY_CHANGE = (
-    *(setting.key for setting in PROGRAMS["dph_trainer"].settings if setting.may_change),
+    *(setting.key for setting in settings_of(section for section in _SECTIONS if section.may_change)),
     # Memory and speed, with the same gradient.
     *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),

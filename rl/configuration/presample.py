@@ -1,6 +1,6 @@
 """Settings of `python -m verl.dph.presample`. sampling.py has the engine's settings."""
 
-from rl.configuration.setting import MISSING, Count, Path, Paths, Section, Setting, settings_of
+from rl.configuration.setting import MISSING, Count, Path, Paths, Section
 
 
 class Presample(Section, at="presample"):
@@ -17,4 +17,5 @@ class Presample(Section, at="presample"):
     """Concurrent requests to the engine; null: twice what the replicas can batch."""
 
 
-PRESAMPLE = (*settings_of(Presample), Setting("data.train_files", Paths | None))
+class Data(Section, at="data"):
+    train_files: Paths | None

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rl.configuration import CONFIG_DIR
-from rl.configuration.evaluate import EVALUATE
+from rl.configuration.evaluate import Evaluate
 from rl.configuration.nesting import nested
-from rl.configuration.presample import PRESAMPLE
+from rl.configuration.presample import Data, Presample
 from rl.configuration.sampling import SAMPLING
 from rl.configuration.scorer import SCORER
-from rl.configuration.setting import VERLS, Setting
+from rl.configuration.setting import Section, Setting, settings_of
 from rl.configuration.training import TRAINING
 
 WIDTH = 120
@@ -19,14 +19,14 @@ WIDTH = 120
 
 @dataclass(frozen=True)
 class Program:
-    """A program of verl.dph; it checks all of `settings`."""
+    """A program of verl.dph; it checks all settings of `sections`."""
 
     description: str
-    settings: tuple[Setting, ...]
+    sections: tuple[type[Section], ...]
 
     def changed(self) -> list[Setting]:
         """The settings that the program adds to verl's, and those whose default it changes."""
-        return [setting for setting in self.settings if setting.default is not VERLS]
+        return settings_of(self.sections)
 
     def defaults(self) -> dict[str, Any]:
         """The values that its configuration has in place of verl's, nested."""
@@ -38,11 +38,11 @@ PROGRAMS = {
     "dph_trainer": Program("Train.", (*TRAINING, *SCORER)),
     "presample": Program(
         "Pre-sample. It reads verl's settings of the model, the rollout, the data and the trainer's sizes.",
-        (*PRESAMPLE, *SAMPLING, *SCORER),
+        (Presample, Data, *SAMPLING, *SCORER),
     ),
     "evaluate": Program(
         "Evaluate models. It reads verl's settings of the rollout, the data and the trainer's sizes.",
-        (*EVALUATE, *SAMPLING, *SCORER),
+        (Evaluate, *SAMPLING, *SCORER),
     ),
 }
 

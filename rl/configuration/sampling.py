@@ -2,19 +2,8 @@
 
 from typing import Any
 
-from rl.configuration.setting import (
-    Count,
-    CountOrZero,
-    PositiveOrZero,
-    Section,
-    Seed,
-    Setting,
-    Share,
-    TopK,
-    settings_of,
-)
+from rl.configuration.setting import Count, CountOrZero, PositiveOrZero, Section, Seed, Share, TopK
 
-_ROLLOUT = "actor_rollout_ref.rollout"
 _NODES: Any = "${trainer.nnodes}"
 
 
@@ -23,9 +12,12 @@ class Prompts(Section, at="data"):
 
     filter_overlong_prompts: bool = False
     """false: a prompt longer than data.max_prompt_length is an error. true: such prompts are left out and counted."""
+    # verl's
+    max_prompt_length: Count
+    max_response_length: Count
 
 
-class Rollout(Section, at=_ROLLOUT):
+class Rollout(Section, at="actor_rollout_ref.rollout"):
     """The engine, and how it samples."""
 
     load_format: str = "auto"
@@ -40,16 +32,15 @@ class Rollout(Section, at=_ROLLOUT):
     """Sampling temperature; 0 is greedy."""
     top_p: Share = 0.95
     """Probability mass of the nucleus from which tokens are sampled."""
-
-
-SAMPLING = (
-    *settings_of(Prompts, Rollout),
     # verl's
-    Setting(f"{_ROLLOUT}.top_k", TopK),
-    Setting(f"{_ROLLOUT}.seed", Seed),
-    Setting(f"{_ROLLOUT}.max_num_seqs", Count),
-    Setting("trainer.nnodes", Count),
-    Setting("trainer.n_gpus_per_node", Count),
-    Setting("data.max_prompt_length", Count),
-    Setting("data.max_response_length", Count),
-)
+    top_k: TopK
+    seed: Seed
+    max_num_seqs: Count
+
+
+class Machines(Section, at="trainer"):
+    nnodes: Count
+    n_gpus_per_node: Count
+
+
+SAMPLING = (Prompts, Rollout, Machines)

@@ -1,9 +1,7 @@
 """Settings of the scorer's client, for every program that scores responses."""
 
-from typing import Annotated
-
 from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, RETRIES
-from rl.configuration.setting import CountOrZero, Positive, PositiveOrZero, Section, settings_of
+from rl.configuration.setting import CountOrZero, Positive, PositiveOrZero, Section
 
 _FUNCTION = "reward.custom_reward_function"
 
@@ -20,7 +18,7 @@ class Function(Section, at=_FUNCTION):
 class Client(Section, at=f"{_FUNCTION}.reward_kwargs", may_change=True):
     """The servers, and how long the client waits for them."""
 
-    scorer: Annotated[str | list, "an address, or several"] | None = '${oc.env:DPH_SCORER,"http://127.0.0.1:5001"}'
+    scorer: str | list | None = '${oc.env:DPH_SCORER,"http://127.0.0.1:5001"}'
     """Scorer servers: an address, a comma-separated list, or a directory of address files."""
     timeout: Positive = CLIENT_REQUEST_S
     """Timeout of one request in seconds; it must exceed the server's request_seconds."""
@@ -30,4 +28,4 @@ class Client(Section, at=f"{_FUNCTION}.reward_kwargs", may_change=True):
     """Seconds that the client waits for busy servers before a response counts as not scored."""
 
 
-SCORER = settings_of(Function, Client)
+SCORER = (Function, Client)

@@ -9,36 +9,39 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 from rl.configuration.programs import PROGRAMS
-from rl.configuration.setting import Path, Paths, Setting, violations
+from rl.configuration.setting import Section, violations
 from rl.configuration.variables import READ, raw, variable_of
 
 # The section that only the launcher reads; programs do not see it.
 LAUNCH = "launch"
 
-# The settings of `launch` to check: a wrong one would silently make other keys wrong.
-_CHOICES = (Setting("launch.explored", Literal["exp", "all"]),)
-_PATHS = (Path, Path | None, Paths, Paths | None)
+
+class Choices(Section, at=LAUNCH):
+    """The settings of `launch` to check: a wrong one would silently make other keys wrong."""
+
+    explored: Literal["exp", "all"]
+
+
 _MODELS = ("actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "critic.model.path")
 # Files and folders: our settings with these types, and verl's.
 _FILES = {
-    *(setting.key for program in PROGRAMS.values() for setting in program.settings if setting.type in _PATHS),
+    *(key for program in PROGRAMS.values() for section in program.sections for key in section.paths()),
     *(f"trainer.{name}" for name in ("default_local_dir", "validation_data_dir", "rollout_data_dir")),
     *("trainer.resume_from_path", "actor_rollout_ref.model.lora_adapter_path"),
     *("reward.custom_reward_function.path", "actor_rollout_ref.rollout.agent.agent_loop_config_path"),
 }
 
 
-def check_composed(config: DictConfig, settings: Iterable[Setting] = ()) -> None:
-    """Check `launch`, unless settle has removed it, and these settings. An error names the variable that gave a value.
+def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -> None:
+    """Check `launch`, unless settle has removed it, and these sections. An error names the variable that gave a value.
 
     Raises:
         UserError: one line per wrong value.
     """
     launch, written, sentences = config.get(LAUNCH, {}), raw(config), []
-    choices = [choice for choice in _CHOICES if choice.key.removeprefix(f"{LAUNCH}.") in launch]
-    for setting, sentence in violations(config, [*choices, *settings]):
-        variable = variable_of(written.get(setting.key)) or ""
-        sentences.append(sentence.replace(setting.key, variable, 1) if os.environ.get(variable) else sentence)
+    for key, sentence in violations(config, [*([Choices] if LAUNCH in config else []), *sections]):
+        variable = variable_of(written.get(key)) or ""
+        sentences.append(sentence.replace(key, variable, 1) if os.environ.get(variable) else sentence)
     explored = os.environ.get("EXPLORED") or "exp"
     if LAUNCH in config and "explored" not in launch and explored != "exp":
         sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef; this one does not: unset it.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from rl.configuration import ACTOR
-from rl.configuration.divergences import DIVERGENCES, definitions, modes_with_tail_form, rows_by_mode
+from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.setting import (
     Count,
     CountOrZero,
@@ -15,13 +15,12 @@ from rl.configuration.setting import (
     PositiveOrZero,
     Section,
     Seed,
-    Setting,
     Share,
     TopK,
-    settings_of,
 )
 
 ETA = f"{ACTOR}.sft_loss_control"
+ROLLOUT = "actor_rollout_ref.rollout"
 
 if TYPE_CHECKING:
     _Mode = str
@@ -30,22 +29,19 @@ else:
 
 # data.sft_top_k: fewer than 8 next tokens leave much probability to the bucket of all others. Beyond 128, each more
 # takes 6 bytes per token of the store and hardly changes the divergence.
-_TopK = Annotated[int, Field(ge=0, le=0), "0"] | Annotated[int, Field(ge=8, le=128)]
+_TopK = Literal[0] | Annotated[int, Field(ge=8, le=128)]
 # 0 is all tokens too, in verl's files.
-_RolloutTopK = Annotated[Literal[0] | TopK, "a number of tokens, or -1 for all"]
+_RolloutTopK = Literal[0] | TopK
 
-_FailedRollouts = Annotated[
-    CountOrZero | Annotated[float, Field(ge=0, lt=1)],
-    "a number of rollouts (whole, 0 or more) or a share of a step's (below 1, such as 0.01)",
-]
+_FailedRollouts = CountOrZero | Annotated[float, Field(ge=0, lt=1)]
 
 
 class Rehearsal(Section, at=ACTOR):
     """The divergence to the initial policy, and how it is estimated."""
 
     sft_loss_mode: _Mode = "none"
-    f"""Divergence to the initial policy: none (plain GRPO or DAPO), or one of the following, with
-    M = (pi_theta + pi_ref) / 2: {definitions()}. docs/explanation/method.md says what each needs."""
+    """Divergence to the initial policy: none (plain GRPO or DAPO), or a mode. docs/explanation/method.md has the modes'
+    formulas and what each needs."""
     sft_loss_coeff: PositiveOrZero = 0.01
     """eta, the weight of the divergence. docs/explanation/method.md has the paper's range for each mode. JS is bounded
     and flatter near the initial policy, so it needs a larger eta than the others."""
@@ -53,8 +49,8 @@ class Rehearsal(Section, at=ACTOR):
     """joint: one token mean over D_exp and D_pef together; the paper's values of eta are for it. per_set: a token mean
     over D_exp plus eta times a token mean over D_pef, about 8 times stronger at the same eta."""
     sft_loss_form: Literal["auto", "generator", "policy"] = "auto"
-    f"""auto: as in the paper: {rows_by_mode()}. generator: the whole divergence
-    on D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
+    """auto: as in the paper, on the rows that docs/explanation/method.md gives. generator: the whole divergence on
+    D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
     sft_loss_estimator: Literal["sampled", "topk"] = "sampled"
     """Estimator on D_pef rows. sampled: from the one stored token per position. topk: between next-token distributions,
     truncated to the store's k likeliest tokens (data.sft_top_k) and one bucket for the rest."""
@@ -65,9 +61,9 @@ class Rehearsal(Section, at=ACTOR):
     """Bound on the log-ratio log pi_theta - log pi_ref: above it, the divergence on a sampled D_pef token continues
     linearly. dph/clip_weight logs the share of the gradient that this removes. null: no bound, as in the paper."""
     sft_baseline: Literal["centred", "tail"] = "centred"
-    f"""Term subtracted from the generator f(u) on sampled D_pef tokens. centred: f'(1) (u - 1). tail: f'(inf) (u - 1),
+    """Term subtracted from the generator f(u) on sampled D_pef tokens. centred: f'(1) (u - 1). tail: f'(inf) (u - 1),
     which replaces the bound (sft_log_ratio_max=null) and has more variance while the policy is near the initial one.
-    It applies to {modes_with_tail_form()}; the forward KL has sft_kl_estimator."""
+    It applies to the modes whose f'(inf) is finite; the forward KL has sft_kl_estimator."""
     sft_js_exp_weight: PositiveOrZero | None = None
     """js: factor of its D_exp half. null: the halves have equal weight, as in the paper (joint: the mini-batch's D_pef
     tokens over its D_exp tokens; per_set: 1)."""
@@ -187,10 +183,10 @@ class Trainer(Section, at="trainer", may_change=True):
     resume_with_changes: bool = False
     """false: a run continues from the newest checkpoint in its folder only if that was trained with the same method,
     model, data, seed and batch. true: it continues, and logs the changes."""
-    best_metric: Annotated[str, "the name of a metric"] | None = None
+    best_metric: str | None = None
     """best_checkpointed_iteration.txt names the checkpoint with the highest value of this validation metric. null:
     dph/val_accuracy, an estimate of Pass@1."""
-    tags: Annotated[list, "a list, such as [js,seed1]"] = []
+    tags: list = []
     """The run's tags in wandb and swanlab."""
 
 
@@ -210,70 +206,110 @@ class KeepProbe(Section, at="trainer.keep_probe", may_change=True):
     """Prompts with the same column (train_wrong.parquet)."""
 
 
-REHEARSAL = settings_of(Rehearsal, Eta)
-
 # verl's settings whose wrong values would be noticed late or not at all.
-OF_VERL = (
-    Setting("trainer.v1.trainer_mode", Literal["sync", "colocate_async", "separate_async"]),
-    Setting("trainer.nnodes", Count),
-    Setting("trainer.n_gpus_per_node", Count),
-    Setting("trainer.total_epochs", Count),
-    Setting("trainer.total_training_steps", Count | None),
-    Setting("trainer.save_freq", Annotated[int, Field(ge=-1)]),
-    Setting("trainer.test_freq", Annotated[int, Field(ge=-1)]),
-    Setting("trainer.max_actor_ckpt_to_keep", Count | None),
-    Setting("trainer.resume_mode", Literal["auto", "disable", "resume_path"]),
-    Setting("trainer.logger", Annotated[str | list[str], "a logger or a list of loggers"]),
-    Setting("data.train_files", Paths | None),
-    Setting("data.val_files", Paths | None),
-    Setting("data.train_batch_size", Count),
-    Setting("data.max_prompt_length", Count),
-    Setting("data.max_response_length", Count),
-    Setting("data.seed", Seed | None),
-    Setting("trainer.v1.sampler.max_off_policy_threshold", Count | None),
-    Setting("trainer.v1.sampler.max_off_policy_strategy", Literal["drop", "wait"]),
-    Setting("algorithm.filter_groups.max_inflight_gen_batches", Count),
-    Setting("algorithm.adv_estimator", str),
-    Setting("actor_rollout_ref.rollout.n", Count),
-    Setting("actor_rollout_ref.rollout.val_kwargs.n", Count),
-    Setting("actor_rollout_ref.rollout.val_kwargs.temperature", PositiveOrZero),
-    Setting("actor_rollout_ref.rollout.val_kwargs.top_p", Share),
-    Setting("actor_rollout_ref.rollout.val_kwargs.top_k", _RolloutTopK),
-    Setting("actor_rollout_ref.rollout.temperature", Positive),
-    Setting("actor_rollout_ref.rollout.top_p", Share),
-    Setting("actor_rollout_ref.rollout.top_k", _RolloutTopK),
-    Setting("actor_rollout_ref.rollout.max_num_seqs", Count),
-    Setting("actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes", Count),
-    Setting("actor_rollout_ref.rollout.gpu_memory_utilization", Share),
-    Setting("actor_rollout_ref.rollout.tensor_model_parallel_size", Count),
-    Setting("actor_rollout_ref.rollout.seed", Seed | None),
-    Setting(f"{ACTOR}.strategy", Literal["fsdp", "fsdp2", "megatron", "veomni", "torchtitan", "automodel"]),
-    Setting(f"{ACTOR}.optim.lr", PositiveOrZero),
-    *(
-        Setting(f"{role}.{name}", kind)
-        for role in (ACTOR, "critic")
-        for name, kind in {
-            "optim.clip_grad": Positive,
-            "optim.lr_scheduler_type": Literal["constant", "cosine"],
-            "data_loader_seed": Seed,
-        }.items()
-    ),
+
+
+class VerlTrainer(Section, at="trainer"):
+    nnodes: Count
+    n_gpus_per_node: Count
+    total_epochs: Count
+    total_training_steps: Count | None
+    save_freq: Annotated[int, Field(ge=-1)]
+    test_freq: Annotated[int, Field(ge=-1)]
+    max_actor_ckpt_to_keep: Count | None
+    resume_mode: Literal["auto", "disable", "resume_path"]
+    logger: str | list[str]
+
+
+class VerlTrainerMode(Section, at="trainer.v1"):
+    trainer_mode: Literal["sync", "colocate_async", "separate_async"]
+
+
+class VerlSampler(Section, at="trainer.v1.sampler"):
+    max_off_policy_threshold: Count | None
+    max_off_policy_strategy: Literal["drop", "wait"]
+
+
+class VerlData(Section, at="data"):
+    train_files: Paths | None
+    val_files: Paths | None
+    train_batch_size: Count
+    max_prompt_length: Count
+    max_response_length: Count
+    seed: Seed | None
+
+
+class VerlAlgorithm(Section, at="algorithm"):
+    adv_estimator: str
+
+
+class VerlFilter(Section, at="algorithm.filter_groups"):
+    max_inflight_gen_batches: Count
+
+
+class VerlRollout(Section, at=ROLLOUT):
+    n: Count
+    temperature: Positive
+    top_p: Share
+    top_k: _RolloutTopK
+    max_num_seqs: Count
+    gpu_memory_utilization: Share
+    tensor_model_parallel_size: Count
+    seed: Seed | None
+
+
+class VerlWeights(Section, at=f"{ROLLOUT}.checkpoint_engine"):
+    update_weights_bucket_megabytes: Count
+
+
+class VerlValidation(Section, at=f"{ROLLOUT}.val_kwargs"):
+    n: Count
+    temperature: PositiveOrZero
+    top_p: Share
+    top_k: _RolloutTopK
+
+
+class VerlActor(Section, at=ACTOR):
+    strategy: Literal["fsdp", "fsdp2", "megatron", "veomni", "torchtitan", "automodel"]
+    data_loader_seed: Seed
     # A negative clip above would silence every correct response.
-    Setting(f"{ACTOR}.clip_ratio_low", PositiveOrZero),
-    Setting(f"{ACTOR}.clip_ratio_high", PositiveOrZero),
-    Setting(f"{ACTOR}.clip_ratio_c", Annotated[float, Field(gt=1)]),
-    Setting(f"{ACTOR}.entropy_coeff", float),
-    Setting(f"{ACTOR}.ppo_epochs", Count),
-    Setting(f"{ACTOR}.ppo_mini_batch_size", Count),
-    Setting(f"{ACTOR}.ppo_micro_batch_size_per_gpu", Count | None),
-    Setting(f"{ACTOR}.policy_loss.loss_mode", str),
-    Setting(f"{ACTOR}.policy_loss.kl_cov_ratio", Share),
-    Setting(f"{ACTOR}.policy_loss.ppo_kl_coef", PositiveOrZero),
-    Setting(f"{ACTOR}.policy_loss.clip_cov_ratio", Share),
-    Setting(f"{ACTOR}.policy_loss.clip_cov_lb", float),
-    Setting(f"{ACTOR}.policy_loss.clip_cov_ub", float),
+    clip_ratio_low: PositiveOrZero
+    clip_ratio_high: PositiveOrZero
+    clip_ratio_c: Annotated[float, Field(gt=1)]
+    entropy_coeff: float
+    ppo_epochs: Count
+    ppo_mini_batch_size: Count
+    ppo_micro_batch_size_per_gpu: Count | None
+
+
+class _Optimizer(Section, at=""):
+    clip_grad: Positive
+    lr_scheduler_type: Literal["constant", "cosine"]
+
+
+class VerlOptimizer(_Optimizer, at=f"{ACTOR}.optim"):
+    lr: PositiveOrZero
+
+
+class VerlCritic(Section, at="critic"):
+    data_loader_seed: Seed
+
+
+class VerlCriticOptimizer(_Optimizer, at="critic.optim"):
+    pass
+
+
+class VerlPolicyLoss(Section, at=f"{ACTOR}.policy_loss"):
+    loss_mode: str
+    kl_cov_ratio: Share
+    ppo_kl_coef: PositiveOrZero
+    clip_cov_ratio: Share
+    clip_cov_lb: float
+    clip_cov_ub: float
+
+
+TRAINING = (
+    *(Rehearsal, Eta, MicroBatch, CriticMicroBatch, Baselines, Store, Visits, Trainer, KeepProbe),
+    *(VerlTrainer, VerlTrainerMode, VerlSampler, VerlData, VerlAlgorithm, VerlFilter, VerlRollout, VerlWeights),
+    *(VerlValidation, VerlActor, VerlOptimizer, VerlCritic, VerlCriticOptimizer, VerlPolicyLoss),
 )
-
-OURS = settings_of(MicroBatch, CriticMicroBatch, Baselines, Store, Visits, Trainer, KeepProbe)
-
-TRAINING = (*REHEARSAL, *OURS, *OF_VERL)

@@ -10,16 +10,17 @@ from pydantic import Field
 from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 from rl.configuration.run import Run
-from rl.configuration.setting import CountOrZero, Setting
-from rl.configuration.settle import check_composed
+from rl.configuration.setting import CountOrZero, Section
+from rl.configuration.settle import LAUNCH, check_composed
 
-# A run that joins a Ray reads none of them, and Kubernetes sets SCORER_PORT for a service that is named scorer.
-_NUMBERS = (
-    Setting("launch.node_rank", Annotated[Literal[""] | CountOrZero, "a whole number, 0 or more"]),
-    Setting("launch.wait_seconds", CountOrZero),
-    Setting("launch.ray_port", Annotated[int, Field(ge=1, le=65_535)]),  # all nodes must know it
-    Setting("launch.scorer_port", Annotated[int, Field(ge=0, le=65_535)]),  # 0: any free one
-)
+
+class Numbers(Section, at=LAUNCH):
+    """A run that joins a Ray reads none of them; Kubernetes sets SCORER_PORT for a service that is named scorer."""
+
+    node_rank: Literal[""] | CountOrZero
+    wait_seconds: CountOrZero
+    ray_port: Annotated[int, Field(ge=1, le=65_535)]  # all nodes must know it
+    scorer_port: Annotated[int, Field(ge=0, le=65_535)]  # 0: any free one
 
 
 def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
@@ -64,7 +65,7 @@ def check_numbers(run: Run) -> None:
     """
     if joins_ray():
         return
-    check_composed(run.composed, _NUMBERS)
+    check_composed(run.composed, (Numbers,))
     rank, nodes = run.launch.node_rank or 0, run.launch.nodes or 1
     if rank >= nodes:
         raise UserError(f"NODE_RANK={rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")

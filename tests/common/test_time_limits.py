@@ -23,7 +23,7 @@ def test_the_page_states_these_limits():
 
 
 def test_the_defaults_are_these_limits():
-    client = {setting.key: setting.default for setting in PROGRAMS["dph_trainer"].settings}
+    client = {setting.key: setting.default for setting in PROGRAMS["dph_trainer"].changed()}
     (timeout,) = (value for key, value in client.items() if key.endswith("reward_kwargs.timeout"))
     assert timeout == limits.CLIENT_REQUEST_S
     assert ServerSettings().request_seconds == limits.REQUEST_S

@@ -27,10 +27,10 @@ SCHEDULES = [
 
 
 def test_every_type_of_the_setting_is_computed_by_hand_here():
-    assert {schedule.control.type for schedule, _ in SCHEDULES} == set(get_args(Eta.__annotations__["type"]))
+    assert {schedule.control.type for schedule, _ in SCHEDULES} == set(get_args(Eta.model_fields["type"].annotation))
 
 
-@pytest.mark.parametrize("kind", get_args(Eta.__annotations__["type"]))
+@pytest.mark.parametrize("kind", get_args(Eta.model_fields["type"].annotation))
 def test_only_the_types_with_a_warm_up_begin_below_eta(kind):
     schedule = made(1.0, total_steps=10, type=kind, warmup_steps=4)
     assert schedule.value(1) == (0.25 if kind in WITH_WARMUP else 1)

@@ -10,7 +10,8 @@ from scipy import stats
 
 from rl.configuration import ACTOR
 from rl.configuration.arguments import run_of
-from rl.configuration.training import REHEARSAL
+from rl.configuration.setting import settings_of
+from rl.configuration.training import Eta, Rehearsal
 from rl.demo.methods import METHODS
 from rl.demo.study import SEEDS as SEEDS_OF_THE_STUDY
 from rl.demo.study import parser
@@ -404,7 +405,7 @@ def test_the_recipes_commands_have_the_objective_of_the_study(monkeypatch):
             for name, value in {"DEVICE": "cpu", "SFT_PT": "pef.pt", **given}.items():
                 environment.setenv(name, value)
             runs.append(run_of(method, words).values)
-    of_rehearsal = {setting.key for setting in REHEARSAL if not setting.may_change}
+    of_rehearsal = {setting.key for setting in settings_of((Rehearsal, Eta))}
     assert f"{ACTOR}.sft_loss_normalization" in of_rehearsal
     for key in (*of_rehearsal, "algorithm.adv_estimator", "algorithm.success_cap"):
         assert runs[0][key] == runs[1][key], key

@@ -136,8 +136,7 @@ def rejected(folder: Path) -> dict[str, dict]:
     js = {"models": {"base": base, "js": run}}
     return {
         "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all": js | {"checkpoints": [5, 9]},
-        "checkpoints=['first'] must be a list of training steps, such as [40,80], or all": js
-        | {"checkpoints": ["first"]},
+        "checkpoints=['first'] must be ": js | {"checkpoints": ["first"]},
         "but no model of evaluate.models is a training run": {"checkpoints": "all"},
         "evaluate.methods has js, which is not one of base, base_again": {"methods": {"js": {"label": "JS"}}},
         "evaluate.methods has base_again, which is not one of base:": {
@@ -154,11 +153,11 @@ def rejected(folder: Path) -> dict[str, dict]:
         "evaluate.title=2024 must be": {"title": 2024},
         "evaluate.output is empty: name the folder of the samples and the report.": {"output": ""},
         "and evaluate.benchmarks a benchmark or evaluate.splits a parquet file.": {"benchmarks": []},
-        "must be a mapping, such as {NAME:...}.": {"models": base},
+        "evaluate.models=": {"models": base},
         "bird has 4 samples per prompt, but the report's keep rate needs Pass@8: raise n": {
             "settings": {"bird": {"n": 4}}
         },
-        "evaluate.styles_by='colour' is unknown: use one of structure, prefix, none.": {"styles_by": "colour"},
+        "evaluate.styles_by='colour' must be ": {"styles_by": "colour"},
         "js and grpo have one label in the report: give one another in evaluate.methods.": {
             "models": {"base": base, "js": run, "grpo": run},
             "methods": {"js": {"label": "GRPO"}},
@@ -166,7 +165,7 @@ def rejected(folder: Path) -> dict[str, dict]:
         "evaluate.models has 'a/b', and files are named after it: choose a name without /": {"models": {"a/b": base}},
         "evaluate.splits has 'mine.greedy', and files": {"splits": {"mine.greedy": str(folder / "other.parquet")}},
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
-        "evaluate.paper='gpt' is unknown: use one of llama-sql": {"paper": "gpt"},
+        "evaluate.paper='gpt' must be ": {"paper": "gpt"},
         "later.parquet row 0: its id 201 has another prompt in": {
             "splits": {"mine": str(folder / "other.parquet")},
             "rescored": {"again": {"of": "mine", "files": str(folder / "later.parquet")}},

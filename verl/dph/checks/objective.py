@@ -159,7 +159,7 @@ def _forms(config: DictConfig, mode: str) -> Iterator[str]:
         )
     if not on_exp:
         for name in ("sft_importance_max", "sft_policy_log_ratio_max"):
-            if actor[name] != getattr(Rehearsal, name):
+            if actor[name] != Rehearsal.default(name):
                 yield f"actor.{name}={actor[name]} is of rows of D_exp, and {mode} has no term on them: leave it out."
 
 
@@ -167,7 +167,7 @@ def _estimator(config: DictConfig, mode: str) -> Iterator[str]:
     """Settings of the term on D_pef, by its estimator."""
     actor = config.actor_rollout_ref.actor
     on_pef, _ = active_forms(config)
-    bound = actor.sft_log_ratio_max not in (None, Rehearsal.sft_log_ratio_max)
+    bound = actor.sft_log_ratio_max not in (None, Rehearsal.default("sft_log_ratio_max"))
     if bound and not on_pef:
         yield (
             f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds tokens of D_pef, and {mode} has no term on "
@@ -180,7 +180,7 @@ def _estimator(config: DictConfig, mode: str) -> Iterator[str]:
                 "linear everywhere: leave it out, or use k3."
             )
         return
-    if actor.sft_kl_estimator != Rehearsal.sft_kl_estimator:
+    if actor.sft_kl_estimator != Rehearsal.default("sft_kl_estimator"):
         yield (
             f"actor.sft_kl_estimator={actor.sft_kl_estimator} is of sampled tokens, and "
             "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
@@ -208,8 +208,8 @@ def _of_no_mode(config: DictConfig) -> Iterator[str]:
     if not actor.generate_sft:
         names += ["sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "sft_loss_estimator"]
         kind = actor.sft_loss_control.type
-        others = {f"data.sft_pt={data.sft_pt}": data.sft_pt, f"{CONTROL}.type={kind}": kind != Eta.type}
-    found = {f"actor.{name}={actor[name]}": actor[name] not in (None, getattr(Rehearsal, name)) for name in names}
+        others = {f"data.sft_pt={data.sft_pt}": data.sft_pt, f"{CONTROL}.type={kind}": kind != Eta.default("type")}
+    found = {f"actor.{name}={actor[name]}": actor[name] not in (None, Rehearsal.default(name)) for name in names}
     for setting, given in (found | others).items():
         if given:
             yield (
@@ -222,7 +222,7 @@ def _of_another_mode(actor: DictConfig) -> Iterator[str]:
     """Settings that only another mode reads."""
     for other in DIVERGENCES.values():
         for name in () if other.mode == actor.sft_loss_mode else other.reads:
-            if actor[name] != getattr(Rehearsal, name):
+            if actor[name] != Rehearsal.default(name):
                 yield (
                     f"actor.{name}={actor[name]} is read by sft_loss_mode={other.mode} only, and the mode is "
                     f"{actor.sft_loss_mode}: leave it out, or choose that mode."
@@ -251,7 +251,7 @@ def advantages(config: DictConfig) -> Iterator[str]:
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
     estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
     yield from _success_cap(config)
-    if algorithm.adv_estimator != PKPO and algorithm.pkpo_k != Baselines.pkpo_k:
+    if algorithm.adv_estimator != PKPO and algorithm.pkpo_k != Baselines.default("pkpo_k"):
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is of adv_estimator=pkpo, and this is {estimator}: leave it out."
     if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
@@ -370,7 +370,7 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
     if kind == "warmup" and control.warmup_steps == 0:
         yield f"{CONTROL}.warmup_steps=0 must be at least 1 with type=warmup."
     for name, types in READ_BY.items():
-        if kind not in types and control[name] != getattr(Eta, name):
+        if kind not in types and control[name] != Eta.default(name):
             of = " or ".join(types)
             yield f"{CONTROL}.{name}={control[name]} is of type={of}, and the type is {kind}: leave it out."
 

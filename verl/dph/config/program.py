@@ -31,7 +31,7 @@ def _check_options(config_name: str) -> None:
     if not unknown:
         return
     word = unknown[0].partition("=")[0]
-    keys = [setting.key for setting in PROGRAMS[config_name].settings]
+    keys = [setting.key for setting in PROGRAMS[config_name].changed()]
     example = next((key for key in keys if key.endswith(f".{word.strip('-')}")), keys[0])
     raise UserError(f"{word} is unknown: settings are KEY=VALUE, such as {example}=...; --help lists them.")
 

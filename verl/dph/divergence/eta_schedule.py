@@ -7,7 +7,7 @@ from typing import Any
 
 from rl.common.errors import UserError
 from rl.configuration.setting import dataclass_fields
-from rl.configuration.training import ETA, REHEARSAL
+from rl.configuration.training import Eta
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ WITH_WARMUP = ("warmup", "cosine")
 SPAN_THE_RUN = ("cosine",)
 
 
-_Settings: Any = make_dataclass("_Settings", dataclass_fields(REHEARSAL, ETA), frozen=True)
+_Settings: Any = make_dataclass("_Settings", dataclass_fields(Eta), frozen=True)
 
 
 class EtaControl(_Settings):

@@ -9,14 +9,14 @@ from verl.trainer.ppo.utils import need_critic
 from verl.workers.config import FSDPActorConfig
 
 from rl.configuration.setting import dataclass_fields
-from rl.configuration.training import ACTOR, REHEARSAL
+from rl.configuration.training import Rehearsal
 from verl.dph.divergence.eta_schedule import EtaControl
 from verl.dph.divergence.loss_modes import forms_of
 
 _Settings: Any = make_dataclass(
     "_Settings",
     [
-        *dataclass_fields(REHEARSAL, ACTOR),
+        *dataclass_fields(Rehearsal),
         ("sft_loss_control", EtaControl, field(default_factory=EtaControl)),
     ],
     bases=(FSDPActorConfig,),
