@@ -232,11 +232,6 @@ COMMANDS = {
         "--split dev --input dev.json --databases database --tables tables.json",
         "rl.data.prepare.commands:spider",
     ),
-    "prepare spider2-lite": Command(
-        "Spider 2.0-Lite on SQLite, with stored results as gold",
-        "--input spider2-lite.jsonl --gold gold --databases spider2-localdb --database-path /cache",
-        "rl.data.prepare.commands:spider2_lite",
-    ),
     "prepare dapo": Command("DAPO-Math-17K, the math training prompts", "--download", "rl.data.prepare.commands:dapo"),
     "prepare math-eval": Command("the math test sets", "--download", "rl.data.prepare.commands:math_eval"),
     "presample": Command(

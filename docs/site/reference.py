@@ -126,7 +126,7 @@ def benchmarks() -> str:
         if isinstance(data, SqlDataset):
             files, home = data.published, data.home
             variant = f" --variant {data.variant}" if data.variant else ""
-            command = f"{data.program}{variant}" + ("" if data.program == "spider2-lite" else " --split SPLIT")
+            command = f"{data.program}{variant} --split SPLIT"
         elif isinstance(data, MathDataset):
             files, home = data.hub.file, f"https://huggingface.co/datasets/{data.hub.repository}"
             command = f"math-eval --only {data.name}" if "test" in data.id_blocks else "dapo"

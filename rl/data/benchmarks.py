@@ -28,7 +28,7 @@ class Dataset:
         kind: SQL or MATH.
         name: its name, which is also the data_source of its rows.
         id_blocks: a row's id is id_blocks[split] * 10,000,000 + the record's number. Prepared files have these ids, so
-            add new numbers and change none. 214 blocks fit into 31 bits.
+            add new numbers and change none (18 to 22 are taken). 214 blocks fit into 31 bits.
         label: the paper's name for a benchmark.
         samples: responses per prompt in the evaluation; None if `evaluate.benchmarks` does not offer it.
         data_sources: patterns of the data_source of rows with the same kind of answer; (): the name alone.
@@ -58,9 +58,8 @@ class SqlDataset(Dataset):
         published: the published files that are needed, without the databases.
         program: its program of `dph prepare`.
         variant: its name for the program's --variant; "": the program's default data set.
-        query, question: keys of a record.
+        query: the key of a record's gold query; the question's key is "question".
         cmp_method: how the scorer compares results.
-        database: the path of a database's file below --databases.
         engine: the queries' engine; if it is not SQLite, the SQLite files only show the schema.
     """
 
@@ -71,9 +70,7 @@ class SqlDataset(Dataset):
     program: str
     variant: str = ""
     query: str
-    question: str = "question"
     cmp_method: str
-    database: str = "{db_id}/{db_id}.sqlite"
     engine: str = "SQLite"
 
     @property
@@ -100,16 +97,15 @@ class MathDataset(Dataset):
 
 _bird = partial(SqlDataset, program="bird", query="SQL", cmp_method="bird", samples=16)
 _mini_dev = partial(_bird, home="https://github.com/bird-bench/mini_dev", data_sources=("bird_mini*",))
-_spider = partial(SqlDataset, program="spider", query="query", cmp_method="spider", samples=16)
-_of_spider = partial(_spider, data_sources=("spider_*",))
 
 # These are in the order of the paper's columns. The paper has no SQL variants.
 # fmt: off
 _ALL: tuple[Dataset, ...] = (
     _bird("bird", {"train": 1, "dev": 2, "test": 3}, "Bird",
           home="https://bird-bench.github.io/", published="train.json, dev.json"),
-    _spider("spider", {"train": 4, "dev": 5, "test": 6}, "Spider", home="https://yale-lily.github.io/spider",
-            published="train_spider.json, train_others.json, dev.json, tables.json"),
+    SqlDataset("spider", {"train": 4, "dev": 5, "test": 6}, "Spider", 16, home="https://yale-lily.github.io/spider",
+               published="train_spider.json, train_others.json, dev.json, tables.json", program="spider", query="query",
+               cmp_method="spider", data_sources=("spider", "spider_*")),
     MathDataset("math_dapo", {"train": 7}, data_sources=("math_dapo*",),
                 hub=HubFile("BytedTsinghua-SIA/DAPO-Math-17k", "data/dapo-math-17k.parquet",
                             "65877096c24ffa7abc4e4fa5edb95cf3413a5674")),
@@ -141,16 +137,6 @@ _ALL: tuple[Dataset, ...] = (
     _mini_dev("bird_mini", {"dev": 16}, "Bird mini-dev", published="mini_dev_sqlite.json", variant="mini"),
     _mini_dev("bird_mini_pg", {"dev": 17}, "Bird mini-dev, PostgreSQL", published="mini_dev_postgresql.json",
               variant="mini_pg", engine="PostgreSQL"),
-    _of_spider("spider_syn", {"train": 18, "dev": 19}, "Spider-Syn", home="https://github.com/ygan/Spider-Syn",
-               published="train_spider.json, dev.json", variant="syn", question="SpiderSynQuestion"),
-    _of_spider("spider_dk", {"dev": 20}, "Spider-DK", home="https://github.com/ygan/Spider-DK",
-               published="Spider-DK.json, tables.json", variant="dk"),
-    _of_spider("spider_realistic", {"dev": 21}, "Spider-Realistic", home="https://zenodo.org/records/5205322",
-               published="spider-realistic.json", variant="realistic"),
-    # `gold` is a key of the records that prepare/spider2.py makes.
-    SqlDataset("spider2_lite", {"dev": 22}, "Spider 2.0-Lite, SQLite", 16, home="https://github.com/xlang-ai/Spider2",
-               published="spider2-lite.jsonl, evaluation_suite/gold, resource/documents", program="spider2-lite",
-               query="gold", cmp_method="spider2", database="{db_id}.sqlite"),
 )
 # fmt: on
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}

@@ -3,7 +3,6 @@
     commands.py         the command lines of `dph prepare` and data/*/prepare_*.py
     published.py        published files, on a disk or from the Hugging Face Hub, and their records
     sql.py              rows of the SQL benchmarks
-    spider2.py          Spider 2.0-Lite's tasks and their stored results
     schema.py           a SQLite database as CREATE TABLE statements with example values
     math.py             rows of DAPO-Math-17K and the math test sets
     ground_truth.py     reference answers as texts that the scorer can read

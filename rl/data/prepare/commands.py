@@ -13,7 +13,6 @@ from rl.data.benchmarks import DATASETS, MATH_DATASETS, MATH_TESTS, SQL_DATASETS
 
 MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of the SQL experiments
 EXAMPLE_VALUES = 2
-DB_ID = "postgresql/{db_id}"  # the scorer's, of databases that are not SQLite files
 TEMPLATES = ("dph", "omnisql")
 _WIDTH = 110
 _REJECTED = "Rejected records are listed in OUTPUT.bad.jsonl. docs/howto/data.md says how to fetch the files."
@@ -27,8 +26,8 @@ def bird_parser() -> argparse.ArgumentParser:
         "number is its question_id or, if the file has none, its position in the file.",
     )
     parser.add_argument("--input", type=Path, nargs=1, required=True, metavar="FILE", help="train.json or dev.json")
-    db_id = "db_id of mini_pg's rows, which names the scorer's PostgreSQL database (default: %(default)s)"
-    parser.add_argument("--db-id", default=DB_ID, metavar="TEXT", help=db_id)
+    db_id = "db_id of mini_pg's rows, which names the scorer's PostgreSQL database (default: postgresql/{db_id})"
+    parser.add_argument("--db-id", metavar="TEXT", help=db_id)
     return parser
 
 
@@ -41,21 +40,6 @@ def spider_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="dev.json and the like")
     parser.add_argument("--tables", type=Path, metavar="FILE", help="tables.json (test: test_tables.json)")
-    return parser
-
-
-def spider2_lite_parser() -> argparse.ArgumentParser:
-    parser = _sql_parser(
-        "spider2-lite",
-        "Convert the tasks of Spider 2.0-Lite on SQLite, for evaluation.",
-        "A task's gold answers are stored results, and a response may match any of them. The scorer reads them, so "
-        "--gold must be below --database-path. A row's number is the one in instance_id (local003: 3). Tasks on other "
-        "engines are left out.",
-    )
-    add = parser.add_argument
-    add("--input", type=Path, nargs=1, required=True, metavar="FILE", help="spider2-lite.jsonl")
-    add("--gold", type=Path, required=True, metavar="DIR", help="evaluation_suite/gold, with exec_result/*.csv")
-    add("--documents", type=Path, metavar="DIR", help="resource/documents, which some questions refer to")
     return parser
 
 
@@ -128,7 +112,6 @@ def _prepare_sql(parser: Callable[[], argparse.ArgumentParser], arguments: list[
 
 
 bird, spider = partial(_prepare_sql, bird_parser), partial(_prepare_sql, spider_parser)
-spider2_lite = partial(_prepare_sql, spider2_lite_parser)
 
 
 def _parser(summary: str, details: str, *names: str) -> argparse.ArgumentParser:
@@ -152,22 +135,14 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     add = parser.add_argument
     output = Path("data/sql/{name}_{split}.parquet")
     add("--output", type=output_file, default=output, metavar="FILE", help="default: %(default)s")
-    parser.set_defaults(program=program, variant="", tables=None, corrections=None, db_id=DB_ID)
-    splits = list(dict.fromkeys(split for data in own for split in data.id_blocks))
-    if len(splits) == 1:
-        parser.set_defaults(split=splits[0])
-    else:
-        variants = {data.variant: f"{data.label} ({', '.join(data.id_blocks)})" for data in own if data.variant}
+    parser.set_defaults(program=program, variant="", tables=None, db_id=None)
+    if variants := {data.variant: f"{data.label} ({', '.join(data.id_blocks)})" for data in own if data.variant}:
         listed = ", ".join(f"{name}: {label}" for name, label in variants.items())
         add("--variant", choices=variants, default="", help=f"{listed} (default: the benchmark itself)")
-        add("--split", choices=splits, required=True, help="determines the ids")
-        formats = (
-            "corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql, or the gold of "
-            "all records in their order (dev_gold.sql)"
-        )
-        add("--corrections", type=Path, metavar="FILE", help=formats)
-    files = own[0].database.replace("{db_id}", "<db_id>")
-    add("--databases", type=Path, required=True, metavar="DIR", help=f"has {files}")
+    add("--split", choices=own[0].id_blocks, required=True, help="determines the ids")
+    formats = "corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql"
+    add("--corrections", type=Path, metavar="FILE", help=formats)
+    add("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
     above = "the scorer's database_path, if it is a folder above --databases (default: --databases)"
     add("--database-path", type=Path, metavar="DIR", help=above)
     add("--audit", type=Path, metavar="FILE", help="a table of dph audit: leave its rows out")

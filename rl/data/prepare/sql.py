@@ -5,7 +5,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -13,33 +13,21 @@ from typing import Any
 
 from tqdm import tqdm
 
-from rl.common.errors import UserError, file_errors
+from rl.common.errors import UserError
 from rl.common.outcomes import INFRA_ERROR
 from rl.data.benchmarks import SqlDataset
 from rl.data.json_text import HALF_A_PAIR
-from rl.data.prepare.commands import DB_ID
 from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.published import Input, Record, read_json_list, read_records
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
-from rl.data.prepare.spider2 import read_tasks
 from rl.data.tokenizer import Budget
 from rl.data.wording import first_of, named, number_of
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 
-# Keys of the corrected query in published lists of corrections, in addition to the benchmark's key.
-_CORRECTED_SQL = ("corrected_sql", "gold_sql", "SQL", "query", "sql")
-_CORRECTED_IDS = ("question_id", "id", "idx")
-
-
-@dataclass(frozen=True)
-class _Change:
-    """What the entry at a position of a list of corrections gives a record in place of its own."""
-
-    texts: dict[str, Any]
-    position: int
-    entry: Mapping[str, Any]
+# The scorer's db_id of a database that is not a SQLite file.
+_SCORER_ID = "postgresql/{db_id}"
 
 
 class Databases:
@@ -63,7 +51,7 @@ class Databases:
             raise UserError(
                 f"--databases {folder} is not below --database-path {database_path}: the scorer reads nothing else."
             )
-        if benchmark.on_sqlite and options.db_id != DB_ID:
+        if benchmark.on_sqlite and options.db_id:
             raise UserError(f"--db-id is of --variant mini_pg: the databases of {benchmark.name} are SQLite files.")
         if options.example_values < 0:
             raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
@@ -77,12 +65,15 @@ class Databases:
         # os.path, because Path.is_file raises for a name that is too long.
         return [db_id for db_id in questions if not os.path.isfile(self._folder / self.file(db_id))]
 
-    def file(self, db_id: str) -> str:
-        return self._benchmark.database.format(db_id=db_id)
+    @staticmethod
+    def file(db_id: str) -> str:
+        return f"{db_id}/{db_id}.sqlite"
 
     def scorer_id(self, db_id: str) -> str:
         """The db_id for the scorer; for SQLite, this is the path below the scorer's database_path."""
-        return self._path(db_id) if self._benchmark.on_sqlite else self._options.db_id.replace("{db_id}", db_id)
+        if self._benchmark.on_sqlite:
+            return self._path(db_id)
+        return (self._options.db_id or _SCORER_ID).replace("{db_id}", db_id)
 
     def _path(self, db_id: str) -> str:
         return (self._folder / self.file(db_id)).relative_to(self._root).as_posix()
@@ -110,7 +101,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     if options.split not in splits:
         raise UserError(f"--split is {options.split}, but {name} has {' and '.join(splits)}: give one of them.")
     databases = Databases(benchmark, options)
-    records, more = read_tasks(options) if name == "spider2_lite" else (list(_number(options.input)), [])
+    records = list(_number(options.input))
     if options.corrections is not None:
         records = _corrected(records, options.corrections, benchmark)
     audited = _audited(options.audit) if options.audit is not None else {}
@@ -123,7 +114,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     output = Path(str(options.output).replace("{name}", name).replace("{split}", options.split))
     lengths, shortened, corrected = [], 0, 0  # corrected: rows whose query is not the audited one
     given = (options.tables, options.corrections, options.audit)
-    sources = [*options.input, *(path for path in given if path is not None), *more]
+    sources = [*options.input, *(path for path in given if path is not None)]
     with RowWriter(output, SQL_ROWS, [Input(file) for file in sources]) as writer:
         for record in tqdm(records, desc=f"{name} {options.split}", unit="question"):
             try:
@@ -135,7 +126,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
                 writer.add(row)
             except BadRecord as error:
                 kind = "its database cannot be used" if str(error).startswith("database ") else None
-                about = record.values.get(benchmark.question) if isinstance(record.values, Mapping) else record.values
+                about = record.values.get("question") if isinstance(record.values, Mapping) else record.values
                 writer.reject(record.file, record.position, str(error), kind=kind, about=about)
                 continue
             lengths.append(len(row["prompt"][0]["content"]))
@@ -177,104 +168,49 @@ def _number(files: Sequence[Path]) -> Iterator[Record]:
 
 
 def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> list[Record]:
-    """Replace the queries, questions and evidence that a list of corrections has.
+    """Replace the queries, questions and evidence that a list of corrections has, by question_id.
 
-    The lists that the benchmarks' owners and others publish:
-    - with ids and the benchmark's keys: BIRD's revised dev set (birdsql/bird_sql_dev_20251106 on the Hub) and Arcwise's
-      corrected mini_dev (mini_dev_cleaned.json of arcwisedata/bird-sql, AlibabaResearch/DAMO-ConvAI issue 39)
-    - a whole set again without ids, in the same order: Spider's corrected dev.json (taoyds/spider, changelog of
-      06/07/2020) and files of gold queries (.sql), with a line `SQL\tdb_id` for each record (mini_dev_sqlite_gold.sql
-      of bird-bench/mini_dev, dev_gold.sql of Spider)
+    Such lists are a review's table with corrected_sql, and records with the benchmark's own keys: BIRD's revised dev
+    set (birdsql/bird_sql_dev_20251106 on the Hub) and Arcwise's corrected mini_dev (mini_dev_cleaned.json of
+    arcwisedata/bird-sql, AlibabaResearch/DAMO-ConvAI issue 39).
     """
-    given = _read_gold_lines(file) if file.suffix == ".sql" else list(read_records(file))
-    whole = len(given) == len(records) and not any(_correction_id(found) for found in given)
-    if file.suffix == ".sql" and not whole:
-        raise UserError(
-            f"{file} has {number_of(len(given), 'line')}, --input {number_of(len(records), 'record')}: give the gold "
-            "of all records."
-        )
-    changes = _changes(given, whole, file, benchmark)
-    corrected, changed = list(records), 0
-    unknown = dict(changes)
-    for index, record in enumerate(records):
-        number = index if whole else record.number
-        if isinstance(number, int) and number in changes and isinstance(record.values, Mapping):
-            change = changes[number]
-            _check_same_database(file, change.position, change.entry, record, whole)
-            values = {**record.values, **change.texts}
-            if values != record.values:
-                corrected[index] = replace(record, values=values, corrected=file)
-                changed += 1
-            unknown.pop(number, None)
-    if not changes:
-        raise UserError(f"{file} holds no correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]} for each.")
-    if len(unknown) == len(changes):
-        raise UserError(f"{file} corrects no record of --input (first {first_of(unknown)}): give the list of its ids.")
-    if not changed:
-        sys.stderr.write(f"{file} changes nothing: its queries, questions and evidence are those of --input.\n")
-    if unknown:
-        sys.stderr.write(f"{file} corrects {number_of(len(unknown), 'record')} that --input lacks: {named(unknown)}.\n")
-    return corrected
-
-
-def _changes(given: Sequence[Any], whole: bool, file: Path, benchmark: SqlDataset) -> dict[int, _Change]:
-    """The changes of a list by the record's number, or by its position if the list is whole: without ids."""
-    changes: dict[int, _Change] = {}
-    contradicted: dict[int, None] = {}  # an ordered set
-    for position, found in enumerate(given):
+    changes: dict[int, dict[str, Any]] = {}
+    for position, found in enumerate(read_records(file)):
         found = found if isinstance(found, Mapping) else {}
         # A review's table has the query as it was, under the benchmark's own key, beside the corrected one.
-        sql = next(
-            (found[key] for key in (_CORRECTED_SQL[0], benchmark.query, *_CORRECTED_SQL) if found.get(key)), None
-        )
-        # Spider-Syn has its questions under a key of their own; those of Spider's dev.json are Spider's.
-        question = found.get(benchmark.question)
-        texts = {benchmark.query: sql, benchmark.question: question, "evidence": found.get("evidence")}
+        texts = {
+            benchmark.query: found.get("corrected_sql") or found.get(benchmark.query),
+            "question": found.get("question"),
+            "evidence": found.get("evidence"),
+        }
         texts = {key: text for key, text in texts.items() if isinstance(text, str) and text.strip()}
-        id = _correction_id(found)
-        if not texts or not (whole or id.isdecimal()):
+        id = str(found.get("question_id"))
+        if not texts or not id.isdecimal():
             raise UserError(
-                f"{file} record {position} is not a correction: give a {_CORRECTED_IDS[0]} and a {_CORRECTED_SQL[0]}."
+                f"{file} record {position} is not a correction: give a question_id and a corrected_sql "
+                f"or {benchmark.query}."
             )
         # In a table, an empty cell says nothing; in a record, that evidence was removed.
         if found.get("evidence") == "" and file.suffix != ".csv":
             texts["evidence"] = ""
-        key = position if whole else int(id)
-        if key in changes and changes[key].texts != texts:
-            contradicted[key] = None
-        changes[key] = _Change(texts, position, found)
-    if contradicted:
-        sys.stderr.write(f"{file} has different corrections of {named(contradicted)}: the last one counts.\n")
-    return changes
-
-
-def _correction_id(found: Any) -> str:
-    """The id of a correction as text; empty if it has none."""
-    values = found if isinstance(found, Mapping) else {}
-    return next((str(values[key]) for key in _CORRECTED_IDS if values.get(key) is not None), "")
-
-
-def _read_gold_lines(file: Path) -> list[dict[str, str]]:
-    """The lines `SQL\tdb_id` of a benchmark's gold file."""
-    with file_errors(file, "read", "give a file of gold queries"):
-        lines = file.read_text(encoding="utf-8-sig").split("\n")
-    parts = (line.rpartition("\t") for line in lines if line.strip())
-    return [{"sql": sql, "db_id": db_id.strip()} for sql, _, db_id in parts]
-
-
-def _check_same_database(file: Path, position: int, found: Mapping[str, Any], record: Record, whole: bool) -> None:
-    """Raise UserError if a list is of another set than --input, or, without ids, in another order.
-
-    Args:
-        whole: whether the list has no ids. One with ids need not name databases.
-    """
-    of = record.values["db_id"] if isinstance(record.values, Mapping) and "db_id" in record.values else None
-    named = found.get("db_id")
-    if named != of and (whole or named is not None):
-        advice = "of the same questions in their order" if whole else "for this set and split"
-        raise UserError(
-            f"{file} record {position} is about database {named}, but --input's about {of}: give the list {advice}."
-        )
+        changes[int(id)] = {"db_id": found["db_id"], **texts} if found.get("db_id") else texts
+    corrected, unknown = list(records), dict(changes)
+    for index, record in enumerate(records):
+        if isinstance(record.number, int) and record.number in changes and isinstance(record.values, Mapping):
+            values = {**record.values, **changes[record.number]}
+            if values.get("db_id") != record.values.get("db_id"):
+                raise UserError(
+                    f"{file} has database {values['db_id']} for question {record.number}, --input has "
+                    f"{record.values.get('db_id')}: give the list for this set and split."
+                )
+            if values != record.values:
+                corrected[index] = replace(record, values=values, corrected=file)
+            unknown.pop(record.number, None)
+    if len(unknown) == len(changes):
+        raise UserError(f"{file} corrects no record of --input: give the list of its question_ids.")
+    if unknown:
+        sys.stderr.write(f"{file} corrects {number_of(len(unknown), 'record')} that --input lacks: {named(unknown)}.\n")
+    return corrected
 
 
 def _audited(file: Path) -> dict[int, tuple[str, str | None]]:
@@ -315,7 +251,7 @@ def _make_row(
     values = record.values
     if not isinstance(values, Mapping):
         raise BadRecord("it is not a JSON object")
-    for key in ("db_id", benchmark.question, benchmark.query):
+    for key in ("db_id", "question", benchmark.query):
         if not isinstance(values.get(key), str) or not values[key].strip():
             fields = "" if key in values else f" (its fields are {', '.join(map(str, values))})"
             raise BadRecord(f"its {key} is missing or not a text{fields}")
@@ -327,7 +263,7 @@ def _make_row(
     if not isinstance(record.number, int) or isinstance(record.number, bool):
         raise BadRecord("its question_id is not a whole number")
     id = row_id(benchmark.name, options.split, record.number)
-    question, evidence = values[benchmark.question].strip(), evidence.strip()
+    question, evidence = values["question"].strip(), evidence.strip()
     try:
         fitted = fit_sql_prompt(databases.schema(db_id), question, evidence, budget.fits, benchmark.engine)
     except UnicodeEncodeError as error:

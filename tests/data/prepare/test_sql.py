@@ -309,31 +309,6 @@ def test_mini_dev_on_sqlite_and_postgresql(prepare, bird):
     assert done.exit_code == 2 and "--split is train, but bird_mini has dev: give one of them." in done.err
 
 
-def test_variants_of_spider(prepare, bird):
-    records = [
-        {"db_id": "shop", "query": "SELECT name FROM customer", "question": "Who?", "type": 34},
-        {"db_id": "shop", "query": "SELECT 1", "SpiderQuestion": "Who?", "SpiderSynQuestion": "Which client?"},
-    ]
-    (bird / "spider.json").write_text(json.dumps(records))
-    for variant, split, block, kept in (("syn", "train", 18, 1), ("syn", "dev", 19, 1), ("dk", "dev", 20, 0)):
-        done = prepare(
-            *("spider", "--variant", variant, "--split", split, "--input", "spider.json"),
-            *("--databases", "dev_databases", "--output", "{name}.{split}.parquet"),
-        )
-        assert done.exit_code == 0, done.err
-        [row] = read_rows([f"spider_{variant}.{split}.parquet"])
-        assert (row.id, row.question["cmp_method"]) == (block * 10_000_000 + kept, "spider")
-    assert "Question:\nWhich client?\n" in contents("spider_syn.dev.parquet")[0]
-    # Spider's corrected dev.json has its own questions.
-    (bird / "dev.json").write_text(json.dumps([records[0], {"db_id": "shop", "query": "SELECT 7", "question": "Who?"}]))
-    syn = ("spider", "--variant", "syn", "--split", "dev", "--input", "spider.json", "--databases", "dev_databases")
-    assert prepare(*syn, "--corrections", "dev.json", "--output", "c.parquet").exit_code == 0
-    assert golds("c.parquet") == ["SELECT 7"] and "Question:\nWhich client?\n" in contents("c.parquet")[0]
-    assert read_bad(bird / "spider_dk.dev.parquet")[0]["reason"].startswith(
-        "its question is missing or not a text (its fields are db_id, query, "
-    )
-
-
 def test_corrections(prepare, bird):
     fixes = [
         {"question_id": 1, "corrected_sql": "SELECT DISTINCT name FROM customer"},
@@ -357,34 +332,22 @@ def test_corrections(prepare, bird):
         assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
     # A review's table has both queries.
     (bird / "review.csv").write_text("question_id,SQL,corrected_sql\n0,SELECT COUNT(*) FROM customer,SELECT 7\n")
-    done = prepare(*of_bird("--corrections", "review.csv", "--output", "c.parquet"))
-    assert golds("c.parquet")[0] == "SELECT 7" and "changes nothing" not in done.err
-    (bird / "same.csv").write_text("question_id,SQL\n0,SELECT COUNT(*) FROM customer\n")
-    done = prepare(*of_bird("--corrections", "same.csv", "--output", "c.parquet"))
-    assert done.exit_code == 0 and "same.csv changes nothing: its queries, questions" in done.err
-    for wrong, sentence in (
-        ({"corrected_sql": "SELECT 1"}, "record 0 is not a correction: give a question_id and a corrected_sql."),
-        ({"question_id": 1, "note": "wrong"}, "record 0 is not a correction"),
-        ({"question_id": 9, "SQL": "SELECT 1"}, "corrects no record of --input (first 9)"),
-        (
-            {"question_id": 1, "db_id": "zoo", "corrected_sql": "SELECT 1"},
-            "record 0 is about database zoo, but --input's about shop: give the list for this set and split.",
-        ),
-    ):
-        (bird / "fixes.json").write_text(json.dumps([wrong]))
-        done = prepare(*of_bird("--corrections", "fixes.json"))
-        assert done.exit_code == 2 and f"fixes.json {sentence}" in done.err
+    assert prepare(*of_bird("--corrections", "review.csv", "--output", "c.parquet")).exit_code == 0
+    assert golds("c.parquet")[0] == "SELECT 7"
     for table, sentence in (
+        (
+            "question_id,SQL\n,SELECT 1\n",
+            "record 0 is not a correction: give a question_id and a corrected_sql or SQL.",
+        ),
+        ("question_id,note\n1,wrong\n", "record 0 is not a correction"),
+        ("question_id,SQL\n9,SELECT 1\n", "corrects no record of --input"),
+        ("1,SELECT 1\n", "corrects no record of --input"),
+        ("question_id,db_id,SQL\n1,zoo,SELECT 1\n", "has database zoo for question 1, --input has shop: give the list"),
         ("question_id,corrected_sql\n1,SELECT name, id FROM customer\n", "line 2 has more fields than the header"),
-        ("1,SELECT 1\n", "holds no correction: give a question_id and a corrected_sql"),
     ):
         (bird / "fixes.csv").write_text(table)
         done = prepare(*of_bird("--corrections", "fixes.csv"))
         assert done.exit_code == 2 and f"fixes.csv {sentence}" in done.err
-    write_lines(bird / "twice.jsonl", [fixes[0], fixes[0], fixes[1], fixes[1] | {"corrected_sql": "SELECT 7"}])
-    done = prepare(*of_bird("--corrections", "twice.jsonl", "--output", "c.parquet"))
-    assert "twice.jsonl has different corrections of id 2: the last one counts.\n" in done.err
-    assert golds("c.parquet")[2] == "SELECT 7"
 
 
 def golds(path: str) -> list[str]:
@@ -409,40 +372,6 @@ def test_published_corrections_are_read_as_they_are(prepare, bird):
         assert sources == ["dev.json", name, "dev.json"]
         prompt = contents("c.parquet")[1]
         assert "Question:\nWho ordered?\n" in prompt and "refers to customer_id" not in prompt
-
-
-def test_a_set_published_again_without_ids_corrects_by_position(prepare, bird):
-    gold = (
-        "SELECT COUNT(*) FROM customer\tshop\nSELECT 'a\tb' FROM customer\tshop\nSELECT max(grade) FROM pupil\tschool\n"
-    )
-    (bird / "dev_gold.sql").write_text("\ufeff" + gold)
-    assert prepare(*of_bird("--corrections", "dev_gold.sql", "--output", "c.parquet")).exit_code == 0
-    assert golds("c.parquet")[1:] == ["SELECT 'a\tb' FROM customer", "SELECT max(grade) FROM pupil"]
-    # As Spider published its corrected dev.json.
-    first = [{"db_id": "shop", "question": f"{i}?", "query": f"SELECT {i}", "query_toks": []} for i in range(2)]
-    (bird / "spider.json").write_text(json.dumps(first))
-    (bird / "fixed.json").write_text(json.dumps([first[0], first[1] | {"query": "SELECT 7"}]))
-    spider = (
-        "spider",
-        "--split",
-        "dev",
-        "--databases",
-        "dev_databases",
-        "--output",
-        "c.parquet",
-        "--input",
-        "spider.json",
-    )
-    assert prepare(*spider, "--corrections", "fixed.json").exit_code == 0
-    assert golds("c.parquet") == ["SELECT 0", "SELECT 7"]
-    (bird / "dev_gold.sql").write_text(gold.replace("pupil\tschool", "pupil\tshop"))
-    done = prepare(*of_bird("--corrections", "dev_gold.sql"))
-    assert (
-        done.exit_code == 2 and "dev_gold.sql record 2 is about database shop, but --input's about school" in done.err
-    )
-    (bird / "dev_gold.sql").write_text("SELECT 1\tshop\n")
-    done = prepare(*of_bird("--corrections", "dev_gold.sql"))
-    assert done.exit_code == 2 and "dev_gold.sql has 1 line, --input 3 records" in done.err
 
 
 def test_audited_rows_are_left_out(prepare, bird):
