@@ -15,11 +15,12 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from rl.data.rows import PromptFiles, read_rows
 from tests.sample_files import write_parquet
 from tests.sampling.conftest import CHAT_TEMPLATE, shop_row
 from tests.tiny_run import TRUTH
-from verl.dph.sampling.job import stop_ids, tokenized_prompts
+from verl.dph.sampling.job import chat_template, stop_ids, tokenized_prompts, warn_if_dated
 
 
 def test_rows_keep_their_order_over_files(tmp_path):
@@ -131,6 +132,24 @@ def test_prompts_are_tokenized_as_by_verls_agent_loop(changes, prompt, model_fol
     asyncio.run(scenario())
     assert [prompt.token_ids.tolist() for prompt in ours] == sent
     assert tokenizer.decode(sent[0]) == prompt
+
+
+# As Llama 3.2's template, which writes today's date.
+DATED = (
+    "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}{{ date_string }}"
+)
+
+
+@pytest.mark.parametrize("program", ["dph_trainer", "presample", "evaluate"])
+def test_a_prompt_has_the_same_date_every_day(program, model_folder):
+    """Else store, training and evaluation on other days have other prompts. Older files do not name the date."""
+    config = compose(program, [f"actor_rollout_ref.model.path={model_folder}"])
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    tokenizer.chat_template = DATED
+    settings = OmegaConf.to_container(config.data.apply_chat_template_kwargs)
+    prompt = tokenizer.apply_chat_template([{"role": "user", "content": "x"}], tokenize=False, **settings)
+    assert prompt == "26 Jul 2024" and not warn_if_dated(tokenizer, "samples.jsonl")
+    assert chat_template(config) == "{}"
 
 
 def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(tmp_path, builder):

@@ -195,7 +195,7 @@ def test_the_next_command_makes_the_prompts_of_the_run(run):
     config = run.config({"+data.apply_chat_template_kwargs.enable_thinking": False})
     config.actor_rollout_ref.model.custom_chat_template = template
     composed = next_evaluation(run, config)
-    assert composed.data.apply_chat_template_kwargs == {"enable_thinking": False}
+    assert composed.data.apply_chat_template_kwargs == config.data.apply_chat_template_kwargs
     assert composed.actor_rollout_ref.model.custom_chat_template == template
 
 

@@ -20,6 +20,7 @@ from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import config_hash, file_sha256, model_hashes
+from rl.configuration import CONFIG_DIR
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import PendingResponse, SampleMetadata, SampleWriter, read_samples
 from rl.scorer.client.scorer_client import ScorerClient
@@ -195,8 +196,9 @@ def tokenizer_and_builder(config: DictConfig) -> tuple[PreTrainedTokenizerBase, 
 
 
 def warn_if_dated(tokenizer: PreTrainedTokenizerBase, file: str | Path) -> bool:
-    """Whether the chat template writes the date, so that texts in `file` are not compared; if so, warn of it."""
-    dated = "strftime_now" in str(tokenizer.chat_template)
+    """Whether the chat template writes today's date, so that texts in `file` are not compared; if so, warn of it."""
+    template = str(tokenizer.chat_template)
+    dated = "strftime_now" in template and "date_string" not in template  # prompts.yaml gives it one
     if dated:
         logger.warning(
             "The chat template writes the date, so that a prompt has another text every day: whether %s is of this "
@@ -210,7 +212,13 @@ def chat_template(config: DictConfig) -> str:
     """Settings besides the tokenizer's own template that change prompts, as JSON; "{}" for none."""
     custom = config.actor_rollout_ref.model.get("custom_chat_template")
     template = {"sha256": hashlib.sha256(custom.encode()).hexdigest()[:12]} if custom else {}
-    return json.dumps(_template_settings(config) | template, sort_keys=True)
+    return json.dumps(own_template_settings(config) | template, sort_keys=True)
+
+
+def own_template_settings(config: DictConfig) -> dict[str, Any]:
+    """data.apply_chat_template_kwargs without what every run has (verl/dph/config/prompts.yaml)."""
+    shared = OmegaConf.load(CONFIG_DIR / "prompts.yaml").apply_chat_template_kwargs
+    return {name: value for name, value in _template_settings(config).items() if shared.get(name) != value}
 
 
 def _template_settings(config: DictConfig) -> dict[str, Any]:

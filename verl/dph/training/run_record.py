@@ -21,7 +21,7 @@ from rl.common.shortest_names import shortest_names
 from rl.configuration.names import EVALUATE
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE, BASE_AGAIN
-from verl.dph.sampling.job import chat_template
+from verl.dph.sampling.job import chat_template, own_template_settings
 from verl.dph.training.config import PROBE_METRICS
 from verl.dph.training.rollout_metrics import ACCURACY
 
@@ -220,8 +220,8 @@ class RunRecord:
         validation, rollout = config.actor_rollout_ref.rollout.val_kwargs, "actor_rollout_ref.rollout"
         if validation.do_sample and validation.temperature > 0:  # else it is greedy, and the evaluation also samples
             words += [f"{rollout}.{name}={validation[name]}" for name in ("temperature", "top_p", "top_k")]
-        template = data.get("apply_chat_template_kwargs") or {}
-        words += [f"+data.apply_chat_template_kwargs.{name}={value}" for name, value in template.items()]
+        template = own_template_settings(config)
+        words += [f"++data.apply_chat_template_kwargs.{name}={value}" for name, value in template.items()]
         if custom := config.actor_rollout_ref.model.custom_chat_template:
             value = QuotedString(custom, Quote.single).with_quotes()
             words.append(f"actor_rollout_ref.model.custom_chat_template={value}")
