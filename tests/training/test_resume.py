@@ -13,7 +13,7 @@ import torch
 from omegaconf import OmegaConf
 
 from rl.configuration.nesting import flat
-from tests.training.conftest import ACTOR, ETA, dataset_row
+from tests.training.conftest import ACTOR, dataset_row
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checkpoint_parts, resume
@@ -177,37 +177,6 @@ def test_the_order_of_the_training_files_stays(run):
     assert sentence in run.rejection({"data.train_files": [second, run.data]})
 
 
-def test_the_storage_of_an_asynchronous_trainer_stays(run):
-    """Its checkpoint has the rollouts in flight, as many files of them as there were units."""
-    mode, units = "trainer.v1.trainer_mode", "transfer_queue.backend.SimpleStorage.num_data_storage_units"
-    for trained_with in ({}, {mode: "colocate_async"}):
-        before = OmegaConf.to_container(run.config(trained_with), resolve=True)
-        now = run.config(trained_with | {units: 2})
-        assert [*resume._other_settings(now, before)] == [f"{units} was 1 and is 2"] * bool(trained_with)
-
-
-@pytest.mark.parametrize("loss_mode", ["kl_cov", "clip_cov"])
-def test_micro_batches_stay_where_a_loss_chooses_its_tokens_in_them(run, loss_mode):
-    trained_with = {f"{ACTOR}policy_loss.loss_mode": loss_mode}
-    save_checkpoint(run, **trained_with)
-    change = {f"{ACTOR}ppo_max_token_len_per_gpu": 1999}
-    assert "ppo_max_token_len_per_gpu was 16384 and is 1999" in run.rejection(trained_with | change)
-    run.prepare(trained_with | {"actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": 1999})
-
-
-@pytest.mark.parametrize(
-    ("trained_with", "change", "sentence"),
-    [
-        ({f"{ETA}type": "cosine"}, {"trainer.total_epochs": 99}, "trainer.total_epochs was 30 and is 99"),
-        ({f"{ACTOR}optim.lr_scheduler_type": "cosine"}, {"trainer.total_epochs": 99}, "trainer.total_epochs was 30"),
-    ],
-)
-def test_what_a_schedule_depends_on_stays(run, trained_with, change, sentence):
-    save_checkpoint(run, **trained_with)
-    assert sentence in run.rejection(trained_with | change)
-    run.prepare(trained_with)
-
-
 def test_model_and_prompts_are_compared_by_content(run, tmp_path):
     folder = save_checkpoint(run)
     moved = tmp_path / "moved.parquet"
@@ -305,7 +274,7 @@ def test_a_run_does_not_start_anew_among_the_checkpoints_of_another(run):
 
 def test_a_run_does_not_go_on_from_a_checkpoint_without_weights_or_moments(run):
     """verl would go on with the initial weights, or with new moments and learning rate, from the next step."""
-    folder = save_checkpoint(run)
+    save_checkpoint(run)
     loads = {f"{ACTOR}checkpoint.load_contents": ["model", "optimizer"]}
     assert "actor.checkpoint.load_contents lacks extra, which would begin anew" in run.rejection(loads)
     run.prepare({f"{ACTOR}checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"]})
@@ -315,11 +284,6 @@ def test_a_run_does_not_go_on_from_a_checkpoint_without_weights_or_moments(run):
     assert "lacks model, which would begin anew" in run.rejection(
         validates | {f"{ACTOR}checkpoint.load_contents": ["optimizer"]}
     )
-    for part, name in (("optim", "optimizer"), ("model", "model")):
-        [file] = (folder / "actor").glob(f"{part}_*.pt")
-        file.unlink()
-        words = f"{folder / 'actor'} has 0 files {part}_*.pt, and 1 ranks load one each: it was saved without {name}"
-        assert words in run.rejection({"trainer.resume_with_changes": True})
 
 
 def test_a_run_from_another_runs_checkpoint_has_a_folder_of_its_own(run):
@@ -335,31 +299,6 @@ def test_a_run_from_another_runs_checkpoint_has_a_folder_of_its_own(run):
     run.prepare(BY_PATH | {"trainer.resume_from_path": str(folder)})
     shutil.rmtree(folder)
     run.prepare(from_other)
-
-
-def test_an_earlier_checkpoint_is_continued_only_without_the_later_ones(run):
-    """After an interruption before its first save the run would go on from the latest one."""
-    folder = save_checkpoint(run)
-    later = run.folder / "global_step_10"
-    shutil.copytree(folder, later)
-    newest = run.folder / "latest_checkpointed_iteration.txt"
-    newest.write_text("10")
-    by_path = BY_PATH | {"trainer.resume_from_path": str(folder)}
-    words = f"{folder}, and {newest} names global_step_10: write 4 into it and delete or move the later checkpoints"
-    assert words in run.rejection(by_path)
-    run.prepare(BY_PATH | {"trainer.resume_from_path": str(later)})
-    newest.write_text("4")  # step 10 was being written when the run ended
-    run.prepare(by_path)
-    newest.write_text("10")
-    shutil.rmtree(later)
-    run.prepare(by_path)
-
-
-def test_a_critics_schedule_that_spans_the_run_fixes_its_steps(run):
-    critic = {"algorithm.adv_estimator": "gae", "critic.optim.lr_scheduler_type": "cosine"}
-    before = OmegaConf.to_container(run.config(critic | {"trainer.total_training_steps": 60}), resolve=True)
-    now = run.config(critic | {"trainer.total_training_steps": 600})
-    assert [*resume._other_settings(now, before)] == ["trainer.total_training_steps was 60 and is 600"]
 
 
 def test_a_checkpoint_of_other_ranks_is_rejected(run):
@@ -380,19 +319,6 @@ def test_a_checkpoint_that_is_not_there_is_named(run, changes, newest, sentence)
     save_checkpoint(run)
     (run.folder / "latest_checkpointed_iteration.txt").write_text(newest)
     assert sentence in run.rejection(changes)
-
-
-def test_whole_checkpoints_without_the_file_that_names_the_newest_are_not_trained_anew(run):
-    folder = save_checkpoint(run)
-    newest = run.folder / "latest_checkpointed_iteration.txt"
-    newest.unlink()
-    # Without a record of it, it is the first checkpoint of a run that was killed while it wrote it.
-    assert resume.checkpoint_of(run.prepare()) is None
-    record = {"format": "dph-run/1", "step": 4, "total_steps": 8, "validations": {}, "checkpoints": [2, 4]}
-    (run.folder / "dph_run.json").write_text(json.dumps(record))
-    assert f"{run.folder} has checkpoints and no file {newest.name}: write 4 into it" in run.rejection()
-    shutil.rmtree(folder)
-    assert resume.checkpoint_of(run.prepare()) is None
 
 
 def test_a_folder_below_home_is_found_by_verl_too(run, monkeypatch):

@@ -14,38 +14,25 @@ from verl.dph.checks.run import FINISHED
 from verl.dph.training.rollout_metrics import validation_metrics
 from verl.dph.training.run_record import RunRecord, validation_source
 
-# How validation samples; no value is the evaluation's default.
-SAMPLED = {"temperature": 0.6, "top_p": 0.9, "top_k": 40}
-
 
 def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
     folder = save_checkpoint(run)
-    record = RunRecord(run.folder, step=STEP, total_steps=STEP, steps_per_epoch=1, seconds=4000.0)
+    record = RunRecord(run.folder, step=STEP, total_steps=STEP, steps_per_epoch=1)
     record.validated(STEP, {"dph/val_accuracy": 0.5}, None)
     record.saved(STEP)
     record.save()
     monkeypatch.setattr(main.main_ppo, "run_ppo", lambda *args, **kwargs: pytest.fail("training starts"))
     changes = {"trainer.total_training_steps": STEP, "trainer.total_epochs": 9, "trainer.experiment_name": "my_run"}
     changes |= {"data.val_files": [run.data], SCORER: "http://127.0.0.1:9"}  # nobody is asked
-    validation = SAMPLED | {"do_sample": True}
-    changes |= {f"actor_rollout_ref.rollout.val_kwargs.{name}": value for name, value in validation.items()}
     config = run.config(changes)
     capsys.readouterr()
     main.main(config)
     said = capsys.readouterr().out.splitlines()
-    assert said[:3] == [
-        FINISHED,
-        "my_run: step 4 of 4, 67 min of training, 0 failed rollouts.",
-        "Validation (dph/val_accuracy): last 0.5 (step 4), best 0.5 (step 4).",
-    ]
-    assert said[3] == f"Checkpoint: {folder}, best: {folder}"
-    program, *overrides = shlex.split(said[4])[3:]
-    composed = compose("evaluate", overrides)
-    evaluation, rollout = composed.evaluate, composed.actor_rollout_ref.rollout
-    assert {name: rollout[name] for name in SAMPLED} == SAMPLED
-    assert (program, said[4].split()[:2]) == ("verl.dph.evaluate", ["Next:", "python"])
-    assert evaluation.models == {"base": run.model, "my_run": str(folder)}
-    assert evaluation.splits == {"data": run.data}
+    assert said[:2] == [FINISHED, f"my_run: step 4 of 4. Checkpoint: {folder}, best: {folder}"]
+    program, *overrides = shlex.split(said[2])[2:]
+    evaluation = compose("evaluate", overrides).evaluate
+    assert program == "evaluate" and evaluation.models == {"base": run.model, "trained": str(folder)}
+    assert evaluation.splits == {"split_1": run.data}
 
 
 @pytest.mark.parametrize(
@@ -157,46 +144,6 @@ def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
     assert record.best() == 10
     record.validated(20, {"dph/val_accuracy": 0.1}, None, sources[1])
     assert record.validations == {20: 0.1} and record.best() == 20
-
-
-def test_the_summary_says_that_the_best_checkpoint_was_deleted(tmp_path, run):
-    record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [2])
-    record.step = record.total_steps = 2
-    summary = record.summary(run.config({"trainer.max_actor_ckpt_to_keep": 1}))
-    assert "Step 1 has no checkpoint (trainer.save_freq=-1, max_actor_ckpt_to_keep=1); the best step" in summary
-    empty = RunRecord(tmp_path / "none", step=2, total_steps=2)
-    assert "evaluate.splits={FILE:FILE.parquet}" in summary  # its validation file is its prompts' file
-    assert empty.summary(run.config()).splitlines()[1:] == ["No checkpoint (trainer.save_freq=-1)."]
-
-
-def next_evaluation(run, config):
-    command = RunRecord(run.folder)._next_command(config, run.folder)
-    return compose("evaluate", shlex.split(command)[3:])
-
-
-@pytest.mark.parametrize("greedy", [{"do_sample": True, "temperature": 0}, {"do_sample": False, "temperature": 0.6}])
-def test_the_next_command_samples_also_after_greedy_validation(run, greedy):
-    """Greedy responses would all be the same one."""
-    config = run.config({f"actor_rollout_ref.rollout.val_kwargs.{name}": value for name, value in greedy.items()})
-    assert next_evaluation(run, config).actor_rollout_ref.rollout.temperature == 1
-
-
-def test_the_next_command_has_every_validation_file_and_the_base(run):
-    config = run.config(
-        {"data.val_files": ["a/aime/test.parquet", "a/math/test.parquet"], "trainer.experiment_name": "base"}
-    )
-    composed = next_evaluation(run, config)
-    assert composed.evaluate.splits == {"aime_test": "a/aime/test.parquet", "math_test": "a/math/test.parquet"}
-    assert composed.evaluate.models == {"base": config.actor_rollout_ref.model.path, "run_base": str(run.folder)}
-
-
-def test_the_next_command_makes_the_prompts_of_the_run(run):
-    template = "{{ messages[0]['content'] }}\\n<answer>\n{% if \"a, b = $c\" %}'\\'{% endif %}"
-    config = run.config({"+data.apply_chat_template_kwargs.enable_thinking": False})
-    config.actor_rollout_ref.model.custom_chat_template = template
-    composed = next_evaluation(run, config)
-    assert composed.data.apply_chat_template_kwargs == config.data.apply_chat_template_kwargs
-    assert composed.actor_rollout_ref.model.custom_chat_template == template
 
 
 NO_NUMBER = '{"format": "dph-run/1", "step": 1, "total_steps": "2", "validations": {}}'

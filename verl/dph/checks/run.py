@@ -190,8 +190,6 @@ def checkpoint(subject: Subject) -> Finding:
         return ok("starts at step 0")
     if resumed.parent.resolve() != subject.folder.resolve():
         resume.check_unused(subject.folder, resumed)
-    elif subject.config.trainer.resume_mode == "resume_path":
-        resume.check_no_later(resumed)
     record = RunRecord.load(subject.folder)
     if record.is_finished(subject.config, step_of(resumed) or 0):
         subject.finished = f"{FINISHED}\n{record.summary(subject.config)}"

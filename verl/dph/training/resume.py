@@ -16,36 +16,29 @@ from rl.data.training_run import (
     MANIFEST,
     NEWEST,
     VERDICT,
-    checkpoint_folder,
     newest_checkpoint,
     read_manifest,
-    read_record,
     step_of,
 )
-from verl.dph.divergence.eta_schedule import SPAN_THE_RUN
 from verl.dph.sampling.rollout_engine import RANKS, ranks_of
 from verl.dph.training.config import has_critic
 
 logger = logging.getLogger(__name__)
-
-# verl's policy losses that choose their tokens in every micro-batch, so that its size changes the gradient.
-CHOOSE_IN_MICRO_BATCHES = ("kl_cov", "clip_cov")
 
 # What to give instead of taking another run's folder.
 OTHER_NAME = "this run another name (NAME in the scripts, trainer.default_local_dir)"
 
 _SHOWN = 8  # changes in one message
 
-# The parts of a checkpoint that a run goes on with, and their files (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
-_PARTS = {"model": "model_*.pt", "optimizer": "optim_*.pt", "extra": "extra_state_*.pt"}
+# The parts of a checkpoint that a run goes on with (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
+_PARTS = ("model", "optimizer", "extra")
 
 
 def checkpoint_of(config: DictConfig) -> Path | None:
     """The folder global_step_N that verl will load (trainer_base.py, _load_checkpoint); None: the run starts anew.
 
     Raises:
-        UserError: the named folder does not exist, or the file that names the newest one: verl would start anew or end
-            with a traceback.
+        UserError: the named folder does not exist, or the newest one has no weights.
     """
     trainer = config.trainer
     if trainer.resume_mode == "disable":
@@ -60,15 +53,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
         return Path(named)
     run = Path(trainer.default_local_dir)
     folder = newest_checkpoint(run)
-    if folder is None:
-        saved = (read_record(run) or {}).get("checkpoints", [])
-        there = [step for step in saved if (checkpoint_folder(run, step) / "actor").is_dir()]
-        if there:
-            raise UserError(
-                f"{run} has checkpoints and no file {NEWEST}: write {there[-1]} into it to continue there, or give "
-                "this run another name."
-            )
-    elif not (folder / "actor").is_dir():
+    if folder is not None and not (folder / "actor").is_dir():
         raise UserError(
             f"{folder.with_name(NEWEST)} names {folder.name} as the newest checkpoint, and {folder}/actor does not "
             "exist: restore it, write the step of another checkpoint into the file, or give this run another name."
@@ -114,10 +99,9 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
 
 
 def check_parts(config: DictConfig, folder: Path) -> None:
-    """Reject a checkpoint that lacks a part, or whose parts would not all be loaded.
+    """Reject a run that would not load all parts of its checkpoint.
 
-    Without one in load_contents verl would go on with the initial weights, or with new moments, learning rate and
-    random numbers; a missing file ends it once Ray has started.
+    verl would go on with the initial weights, or with new moments, learning rate and random numbers.
 
     Args:
         folder: global_step_N, from which the run goes on.
@@ -125,21 +109,13 @@ def check_parts(config: DictConfig, folder: Path) -> None:
     Raises:
         UserError: naming the part.
     """
-    ranks, not_loaded = ranks_of(config), []
-    critic = {"critic": config.critic} if has_critic(config) else {}
-    for role, settings in ({"actor": config.actor_rollout_ref.actor} | critic).items():
-        parts = _PARTS if settings.strategy in ("fsdp", "fsdp2") else {}
-        for part, files in parts.items():
-            there = len([*(folder / role).glob(files)])
-            if part not in settings.checkpoint.load_contents:
-                if part == "model" or not config.trainer.val_only:
-                    not_loaded.append(f"{role}.checkpoint.load_contents lacks {part}, which would begin anew")
-            elif there < ranks:
-                raise UserError(
-                    f"{folder / role} has {there} files {files}, and {ranks} ranks load one each: it was saved without "
-                    f"{part} ({role}.checkpoint.save_contents) or has lost files. Name another checkpoint in "
-                    "trainer.resume_from_path, or give this run another name."
-                )
+    roles = {"actor": config.actor_rollout_ref.actor} | ({"critic": config.critic} if has_critic(config) else {})
+    not_loaded = [
+        f"{role}.checkpoint.load_contents lacks {part}, which would begin anew"
+        for role, settings in roles.items()
+        for part in _PARTS
+        if part not in settings.checkpoint.load_contents and (part == "model" or not config.trainer.val_only)
+    ]
     if not_loaded:
         reject(config, folder, not_loaded)
 
@@ -158,24 +134,6 @@ def check_unused(folder: Path, resumed: Path | None = None) -> None:
         raise UserError(
             f"This run would {starts} in {folder}, which has {found[-1]} of another run: delete or move the folder, or "
             f"give {OTHER_NAME}." + (f" To go on from {found[-1]}, set trainer.resume_mode=auto." if resumed else "")
-        )
-
-
-def check_no_later(folder: Path) -> None:
-    """Reject a checkpoint of the run's own folder before others: interrupted before its first save, the run would go on
-    from the latest one.
-
-    Args:
-        folder: global_step_N, which trainer.resume_from_path names.
-
-    Raises:
-        UserError: naming the latest checkpoint.
-    """
-    step, newest = step_of(folder) or 0, newest_checkpoint(folder.parent)
-    if newest is not None and newest.is_dir() and (step_of(newest) or 0) > step:
-        raise UserError(
-            f"This run would go on from trainer.resume_from_path={folder}, and {folder.with_name(NEWEST)} names "
-            f"{newest.name}: write {step} into it and delete or move the later checkpoints, or give {OTHER_NAME}."
         )
 
 
@@ -230,30 +188,10 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """The settings that differ and must not; one that only one of the two runs has is null in the other."""
-    now, fixed = dict(flat(OmegaConf.to_container(config, resolve=True))), _fixed_by_others(config)
+    now = dict(flat(OmegaConf.to_container(config, resolve=True)))
     trained_with = dict(flat(before))
     for key in sorted(now.keys() | trained_with.keys() - {VERDICT}):  # check_verdict compares it
         was, value = trained_with.get(key), now.get(key)
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
-        if differs and (among(fixed, key) or not among(MAY_CHANGE, key)):
+        if differs and not among(MAY_CHANGE, key):
             yield f"{key} was {was} and is {value}"
-
-
-def _fixed_by_others(config: DictConfig) -> tuple[str, ...]:
-    """Settings of MAY_CHANGE that another setting fixes: the steps that a schedule spans, the size of micro-batches in
-    which a policy loss chooses its tokens, and the storage that an asynchronous trainer's checkpoint fills again."""
-    actor = config.actor_rollout_ref.actor
-    fixed: tuple[str, ...] = ()
-    spans = actor.optim.lr_scheduler_type != "constant" or actor.optim.lr_warmup_steps_ratio > 0
-    if config.algorithm.adv_estimator == "gae":
-        critic = config.critic.optim
-        spans |= critic.lr_scheduler_type != "constant" or critic.lr_warmup_steps_ratio > 0
-    if spans or actor.sft_loss_control.type in SPAN_THE_RUN:
-        fixed += ("trainer.total_epochs", "trainer.total_training_steps")
-    if actor.policy_loss.loss_mode in CHOOSE_IN_MICRO_BATCHES:
-        sizes = ["ppo_micro_batch_size*", "ppo_max_token_len_per_gpu", "use_dynamic_bsz"]
-        sizes += ["*ulysses_sequence_parallel_size"]
-        fixed += tuple(f"actor_rollout_ref.actor.{size}" for size in sizes)
-    if config.trainer.v1.trainer_mode != "sync":
-        fixed += ("transfer_queue.backend.storage_backend", "transfer_queue.backend.SimpleStorage.*")
-    return fixed

@@ -1,4 +1,4 @@
-"""The progress of a run: steps, validations, checkpoints, the best one, and the summary at the end."""
+"""The progress of a run: steps, validations, checkpoints, the best one, and what is said at the end."""
 
 import hashlib
 import json
@@ -6,22 +6,17 @@ import logging
 import math
 import shlex
 import shutil
-import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig, OmegaConf
 
 from rl.checks.files import files_of
 from rl.common import atomic_write
-from rl.common.duration import duration
 from rl.common.fingerprint import file_sha256
-from rl.common.shortest_names import shortest_names
-from rl.configuration.names import EVALUATE
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
-from rl.evaluation.spec import BASE, BASE_AGAIN
-from verl.dph.sampling.job import chat_template, own_template_settings
+from rl.evaluation.spec import BASE
+from verl.dph.sampling.job import chat_template
 from verl.dph.training.config import PROBE_METRICS
 from verl.dph.training.rollout_metrics import ACCURACY
 
@@ -54,8 +49,6 @@ class RunRecord:
         step: the last one trained.
         total_steps: of the whole run.
         steps_per_epoch: training steps of one pass over the prompts.
-        seconds: spent in training, over all sessions.
-        failed_rollouts: of training steps, over all sessions.
         validations: the metric by step; 0 is the initial policy.
         validated_on: what the values of `validations` depend on beside the policy (validation_source).
         checkpoints: steps that were saved, including those that verl has deleted since.
@@ -66,12 +59,9 @@ class RunRecord:
     step: int = 0
     total_steps: int = 0
     steps_per_epoch: int = 0
-    seconds: float = 0.0
-    failed_rollouts: int = 0
     validations: dict[int, float] = field(default_factory=dict)
     validated_on: str = ""
     checkpoints: list[int] = field(default_factory=list)
-    _counted_at: float | None = field(default=None, init=False)
 
     @classmethod
     def load(cls, folder: Path) -> "RunRecord":
@@ -84,19 +74,12 @@ class RunRecord:
         if content is None:
             return cls(folder)
         content["validations"] = {int(step): value for step, value in content["validations"].items()}
-        known = {field.name for field in fields(cls) if field.init} & content.keys()
+        known = {field.name for field in fields(cls)} & content.keys()
         return cls(folder, **{name: content[name] for name in known})
-
-    def start(self) -> None:
-        """Count the seconds of training from now on."""
-        self._counted_at = time.monotonic()
 
     def save(self) -> None:
         """Write dph_run.json and the file that names the best checkpoint, each atomically."""
-        if self._counted_at is not None:
-            now = time.monotonic()
-            self.seconds, self._counted_at = self.seconds + now - self._counted_at, now
-        content = {name: value for name, value in asdict(self).items() if name not in ("folder", "_counted_at")}
+        content = {name: value for name, value in asdict(self).items() if name != "folder"}
         self.folder.mkdir(parents=True, exist_ok=True)
         atomic_write.write_text(self.folder / RECORD, json.dumps({"format": RECORD_FORMAT} | content, indent=2) + "\n")
         best = self.best()
@@ -108,15 +91,10 @@ class RunRecord:
     def resumed_at(self, step: int) -> None:
         """Forget what came after the checkpoint that the run continues from; step 0 is a new run."""
         if step == 0:
-            self.seconds, self.failed_rollouts, self.validations = 0.0, 0, {}
+            self.validations = {}
         self.step = step
         self.validations = {at: value for at, value in self.validations.items() if at <= step}
         self.checkpoints = [at for at in self.checkpoints if at <= step]
-
-    def trained(self, step: int, failed_rollouts: int) -> None:
-        """Record a training step."""
-        self.step = step
-        self.failed_rollouts += failed_rollouts
 
     def validated(self, step: int, metrics: dict[str, float], metric: str | None, source: str = "") -> str | None:
         """Record a validation, and forget those on other files or with other settings.
@@ -176,53 +154,21 @@ class RunRecord:
         return self.steps_per_epoch > 0 and not trainer.val_only and step >= min(x for x in limits if x is not None)
 
     def summary(self, config: DictConfig) -> str:
-        """Lines with the steps trained, the last and the best validation, the checkpoints and the next command."""
+        """The step that the run has reached, its newest and its best checkpoint, and the command that evaluates it."""
         best, newest = self.best(), checkpoint_folder(self.folder, self.step)
-        lines = [
-            f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}, {duration(self.seconds)} of "
-            f"training, {self.failed_rollouts} failed rollouts."
-        ]
-        if self.validations:
-            last, highest = max(self.validations), max(self.validations, key=self.validations.__getitem__)
-            lines.append(
-                f"Validation ({self.metric}): last {self.validations[last]:.4g} (step {last}), "
-                f"best {self.validations[highest]:.4g} (step {highest})."
-            )
-            if highest not in (best, 0):
-                there = "no step has one" if best is None else f"the best step that has one is {best}"
-                lines.append(
-                    f"Step {highest} has no checkpoint (trainer.save_freq={config.trainer.save_freq}, "
-                    f"max_actor_ckpt_to_keep={config.trainer.max_actor_ckpt_to_keep}); {there}."
-                )
+        reached = f"{config.trainer.experiment_name}: step {self.step} of {self.total_steps}"
         if not self._is_there(self.step):
-            return "\n".join([*lines, f"No checkpoint (trainer.save_freq={config.trainer.save_freq})."])
+            return f"{reached}. No checkpoint (trainer.save_freq={config.trainer.save_freq})."
         of_best = "" if best is None else f", best: {checkpoint_folder(self.folder, best)}"
-        return "\n".join([*lines, f"Checkpoint: {newest}{of_best}", f"Next: {self._next_command(config, newest)}"])
-
-    def _next_command(self, config: DictConfig, checkpoint: Path) -> str:
-        """The command that evaluates on the validation files (FILE if there are none), sampling as validation did."""
-        data, model, on_cpu = config.data, config.actor_rollout_ref.model.path, config.trainer.device == "cpu"
         # Without validation files checks/run.py sets val_files to train_files.
-        own = files_of(data.val_files) if data.val_files != data.train_files else [Path("FILE.parquet")]
-        own = list(dict.fromkeys(own))
-        names = shortest_names([path.with_suffix("") for path in own])
-        files = ",".join(f"{name}:{path}" for name, path in zip(names, own, strict=True))
-        run = config.trainer.experiment_name
-        run = f"run_{run}" if run in (BASE, BASE_AGAIN) else run
-        words = ["python", "-m", EVALUATE] + ["device=cpu"] * on_cpu
-        words += [
-            f"evaluate.models={{{BASE}:{model},{run}:{checkpoint}}}",
-            f"evaluate.splits={{{files}}}",
+        validates = config.data.val_files != config.data.train_files
+        files = files_of(config.data.val_files) if validates else [Path("FILE.parquet")]
+        splits = {f"split_{number}": path for number, path in enumerate(dict.fromkeys(files), 1)}
+        command = [
+            *("dph", "evaluate"),
+            f"evaluate.models={{{BASE}:{config.actor_rollout_ref.model.path},trained:{newest}}}",
+            f"evaluate.splits={{{','.join(f'{name}:{path}' for name, path in splits.items())}}}",
             f"evaluate.output={self.folder / 'evaluation'}",
-            f"data.max_prompt_length={data.max_prompt_length}",
-            f"data.max_response_length={data.max_response_length}",
+            *(f"data.{name}={config.data[name]}" for name in ("max_prompt_length", "max_response_length")),
         ]
-        validation, rollout = config.actor_rollout_ref.rollout.val_kwargs, "actor_rollout_ref.rollout"
-        if validation.do_sample and validation.temperature > 0:  # else it is greedy, and the evaluation also samples
-            words += [f"{rollout}.{name}={validation[name]}" for name in ("temperature", "top_p", "top_k")]
-        template = own_template_settings(config)
-        words += [f"++data.apply_chat_template_kwargs.{name}={value}" for name, value in template.items()]
-        if custom := config.actor_rollout_ref.model.custom_chat_template:
-            value = QuotedString(custom, Quote.single).with_quotes()
-            words.append(f"actor_rollout_ref.model.custom_chat_template={value}")
-        return shlex.join(words)
+        return f"{reached}. Checkpoint: {newest}{of_best}\nNext: {shlex.join(command)}"

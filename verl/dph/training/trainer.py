@@ -124,7 +124,6 @@ class DPHTrainer(PPOTrainer):
             write_store(self)
             return
         self.manifest.start()
-        self.record.start()
         logger.info("The model is loaded: step %d of %d begins.", self.global_steps + 1, self.record.total_steps)
         self.record.save()  # dph compare reads how many steps there will be
         super().fit(agent_loop_manager)
@@ -139,11 +138,10 @@ class DPHTrainer(PPOTrainer):
 
     def step(self, metrics: dict, timing_raw: dict) -> KVBatchMeta:
         batch = super().step(metrics, timing_raw)
-        counts = self.ledger.take_counts(self.global_steps)
-        metrics |= counts
+        metrics |= self.ledger.take_counts(self.global_steps)
         if self.feed is not None:
             metrics |= self.feed.take_metrics()
-        self.record.trained(self.global_steps, counts["dph/failed_rollouts"])
+        self.record.step = self.global_steps
         return batch
 
     def _balance_batch(self, batch: KVBatchMeta, metrics, *args, **kwargs) -> KVBatchMeta:
