@@ -41,7 +41,7 @@ def uses_samples(data: DictConfig) -> bool:
 
 
 def moves_failures(data: DictConfig) -> bool:
-    """Whether a run that writes a store moves prompts from data.sft_files to data.sft_wrong_files."""
+    """Whether prompts of data.sft_files that fail the refinement are explored with those of data.sft_wrong_files."""
     return not (data.sft_responses or uses_samples(data)) and data.sft_refinement_failures == "move"
 
 

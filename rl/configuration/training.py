@@ -79,7 +79,7 @@ class Rehearsal(Section, at=ACTOR):
     Rollouts are still drawn for the metrics; rollout.n=1 draws one per prompt."""
     generate_sft: bool = False
     """Write the D_pef store instead of training: draw one more sample of every prompt of data.sft_files. Correct ones
-    go with their reference log-probs into data.sft_pt, the prompts of the others into data.sft_wrong_files."""
+    go with their reference log-probs into data.sft_pt; the prompts of the others are explored."""
 
 
 class Eta(Section, at=ETA):
@@ -134,13 +134,13 @@ class Store(Section, at="data", may_change=True):
     sft_pt: Path | None = None
     """The D_pef store: correct responses as token ids, with reference log-probs."""
     sft_wrong_files: Path | None = None
-    """The prompts to explore (train_wrong.parquet). With generate_sft, prompts whose refinement sample fails are moved
-    there."""
+    """With generate_sft: the prompts to explore (train_wrong.parquet). A run that explores this file explores with them
+    the prompts whose refinement sample fails."""
     sft_top_k: _TopK = 0
     """With generate_sft: store the initial policy's k likeliest next tokens, 8 to 128, at every response position. They
     take 6 k + 2 bytes per token, and actor.sft_loss_estimator=topk needs them. 0: none."""
     sft_refinement_failures: Literal["move", "drop"] = "move"
-    """With generate_sft: move a prompt whose refinement sample fails to sft_wrong_files, or drop it."""
+    """With generate_sft: explore a prompt whose refinement sample fails with those of sft_wrong_files, or drop it."""
     sft_coverage: Literal["mastered", "solved"] = "mastered"
     """With generate_sft: which prompts are rehearsed. mastered: those of sft_files. solved: also those of
     sft_wrong_files that a sample of the pre-sampling solved."""

@@ -81,8 +81,13 @@ def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_z
     )
 
 
+def failed_refinement(correct: Path) -> Path:
+    """The file beside the near-perfect prompts with those of them whose refinement sample failed (dph store)."""
+    return correct.with_suffix(".failed.parquet")
+
+
 def write_split(parts: Split, correct: Path, wrong: Path) -> None:
-    """Write the two parts, each in one step.
+    """Write the two parts, each in one step. What an earlier refinement found of another split goes.
 
     Raises:
         UserError: a file cannot be written.
@@ -93,6 +98,7 @@ def write_split(parts: Split, correct: Path, wrong: Path) -> None:
         with replacing(correct) as correct_part, replacing(wrong) as wrong_part:
             pq.write_table(parts.correct, correct_part)
             pq.write_table(parts.wrong, wrong_part)
+        failed_refinement(correct).unlink(missing_ok=True)
 
 
 def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_kept: int) -> str:

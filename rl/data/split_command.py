@@ -63,29 +63,8 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         given = {"TRAIN_CORRECT": correct, "TRAIN_WRONG": wrong} if options.out else {}
         store = " ".join([*(f"{name}={shlex.quote(str(part))}" for name, part in given.items()), "dph store"])
         sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
-        before = Path(launch.store).expanduser()
-        if not options.out and (failed := moved_by_store(before, parts)):
-            sys.stdout.write(
-                f"The store {before} exists, and {number_of(failed, 'prompt')} of {correct} failed its refinement: run "
-                f"dph store again, which moves such prompts to {wrong}.\n"
-            )
         if threshold == launch.near_perfect:  # another split may be for another purpose
             sys.stdout.write(next_step(store, chosen))
-
-
-def moved_by_store(store: Path, parts: "Split") -> int:
-    """How many near-perfect prompts an earlier `dph store` moved, because their sample failed: the split undoes that.
-
-    Args:
-        store: the file that `dph store` writes.
-    """
-    from rl.data.sample_file import read_samples, refinement_samples
-
-    samples = refinement_samples(store)
-    if not (store.exists() and samples.exists()):
-        return 0
-    near_perfect = set(parts.correct["id"].to_pylist())
-    return sum(record.id in near_perfect and not record.solves for record in read_samples(samples))
 
 
 def _check_parts(correct: Path, wrong: Path, read: list[Path]) -> None:

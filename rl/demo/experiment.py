@@ -245,7 +245,7 @@ class Experiment:
         if "zero_success" in names:
             options = ("--threshold=1", "--keep-zero")
             stages.append(self._split(draw, "unsolved", "Unsolved prompts", draw.folder / "unsolved", *options))
-        # The default store comes first, because it moves prompts from D_pef to D_exp.
+        # The default store comes first: it finds the near-perfect prompts that are explored after all.
         stores = dict.fromkeys(METHODS[name].store for name in names)
         return stages + [self._store(draw, name, [in_store(name), *STORES[name].words]) for name in stores if name]
 
@@ -302,7 +302,7 @@ class Experiment:
         if method.store:
             return f"store_{method.store}{draw.suffix}"
         launch = settings(method.method, self.model.experiment).launch
-        # For math the baselines train on the two parts of the split, and the store moves prompts between them.
+        # For math the baselines train on the two parts of the split.
         of_all = "explored" not in launch and launch.baseline_files == launch.train_files
         return "model" if of_all else f"store{draw.suffix}"
 

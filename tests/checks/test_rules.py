@@ -514,7 +514,7 @@ def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
         ),
         ({"data.sft_top_k": 16, f"{FSDP}pad_to_length": True}, "pad_to_length=True does not go with data.sft_top_k=16"),
         ({"data.sft_top_k": 100}, "data.sft_top_k=100 is more than the 64 tokens of"),
-        ({"data.sft_files": [run.data, run.data]}, "are several: name one"),
+        ({"data.sft_files": [run.data, run.data]}, "refines one file of prompts, and data.sft_files="),
         ({"data.sft_pt": None}, "data.sft_pt is not set: name its file"),
         ({"data.sft_wrong_files": None}, "data.sft_wrong_files is not set"),
     ):

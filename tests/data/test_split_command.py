@@ -9,6 +9,7 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.data.metadata_file import metadata_path
+from rl.data.split import failed_refinement
 from rl.data.split_command import parser, settings_of
 from tests.data.test_split import CORRECT, accs_of, ids, parts_of
 from tests.sample_files import N, math_row, write_parquet, write_samples
@@ -137,18 +138,14 @@ def test_a_home_folder_is_one_in_every_variable(tmp_path, of_eight, run_program,
     assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
 
 
-def test_a_second_split_says_that_it_undoes_the_refinement_of_a_store(tmp_path, of_eight, run_program, monkeypatch):
+def test_a_second_split_forgets_what_a_store_found_of_the_first(tmp_path, of_eight, run_program):
     data, samples = of_eight(tmp_path)
-    for name, path in {"DATA_DIR": tmp_path, "SFT_PT": tmp_path / "pef.pt"}.items():
-        monkeypatch.setenv(name, str(path))
-    given = ("--data", data, "--samples", samples)
-    assert not [line for line in run_program(PROGRAM, *given) if "store" in line[:2]]
-    correct, store = tmp_path / "train_correct.parquet", tmp_path / "pef.pt"
-    write_samples(tmp_path / "pef.samples.jsonl", correct, {30: [0], 10: [1], 20: [1]}, n=1)
-    store.write_bytes(b"")
-    [line] = [line for line in run_program(PROGRAM, *given) if line[:2] == ["The", "store"]]
-    assert " ".join(line).startswith(f"The store {store} exists, and 1 prompt of {correct} failed its refinement: run")
-    assert not [line for line in run_program(PROGRAM, *given, "--threshold", 7) if line[:2] == ["The", "store"]]
+    given = ("--data", data, "--samples", samples, "--out", tmp_path)
+    run_program(PROGRAM, *given)
+    failed = failed_refinement(tmp_path / "train_correct.parquet")
+    failed.write_bytes(b"")
+    run_program(PROGRAM, *given)
+    assert failed.name == "train_correct.failed.parquet" and not failed.exists()
 
 
 def test_an_experiment_of_ones_own_is_read(tmp_path):

@@ -50,9 +50,10 @@ def test_store_holds_the_correct_refinement_samples_and_loses_no_prompt(stored):
     assert sorted(samples) == sorted(split["correct"])
     kept = sorted(i for i, record in samples.items() if record.acc == 1 and not record.truncated)
     assert sorted(row.id for row in store.rows) == kept and kept
-    assert sorted(ids_of(stored.data / "train_correct.parquet")) == kept
-    moved = set(split["correct"]) - set(kept)
-    assert set(ids_of(stored.data / "train_wrong.parquet")) == set(split["wrong"]) | moved
+    for name, content in stored.split.items():
+        assert (stored.data / f"train_{name}.parquet").read_bytes() == content
+    failed = ids_of(stored.data / "train_correct.failed.parquet")
+    assert sorted(failed) == sorted(set(split["correct"]) - set(kept))
     for row in store.rows:
         assert row.response.tolist() == samples[row.id].response_ids
 
@@ -120,7 +121,8 @@ def test_training_rehearses_in_every_step_and_resumes(trained, stored_in_bf16):
 
 
 def test_the_start_says_what_it_waits_for(trained):
-    per_epoch = len(ids_of(trained.data / "train_wrong.parquet")) // 4
+    explored = [ids_of(trained.data / f"train_{name}.parquet") for name in ("wrong", "correct.failed")]
+    per_epoch = sum(map(len, explored)) // 4
     for (_, output), step in ((trained.stopped, 1), (trained.resumed, trained.resumed_from + 1)):
         assert [line for line in output.splitlines() if line.startswith(("Starting Ray", "The model is loaded"))] == [
             "Starting Ray and loading the model (about 30 s for a small one) ...",

@@ -9,6 +9,7 @@ import json
 import logging
 import shutil
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -22,11 +23,13 @@ from verl.workers.config import CheckpointEngineConfig
 
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
+from rl.data.rows import ids_of
 from rl.data.sample_file import read_samples
 from tests.sample_files import write_parquet
 from tests.sampling.conftest import ANSWERS, shop_row
 from tests.tiny_run import prepare
 from verl.dph.pef import build
+from verl.dph.pef.refinement import explored_files
 from verl.dph.pef.store import Store
 from verl.dph.sampling import job
 from verl.dph.sampling.sampler import SamplingSettings
@@ -73,6 +76,16 @@ class RecordingTrainer:
         return found
 
 
+def write(trainer: RecordingTrainer) -> None:
+    """As the trainer's fit."""
+    build.write_store(
+        trainer.config,
+        client=trainer.get_llm_client,
+        free_rollouts=trainer.checkpoint_manager.sleep_replicas,
+        reference=trainer.reference_of,
+    )
+
+
 @pytest.fixture
 def trainer(tmp_path, model_folder, scorer_server, seeded_engine, monkeypatch):
     """Makes the trainer of a run that writes pef.pt for 30 prompts, with some settings changed."""
@@ -91,7 +104,6 @@ def trainer(tmp_path, model_folder, scorer_server, seeded_engine, monkeypatch):
         "reward.custom_reward_function.reward_kwargs.scorer": scorer_server,
     }
 
-    monkeypatch.setattr(build, "reference_of", RecordingTrainer.reference_of)
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
 
     def make(**changes) -> RecordingTrainer:
@@ -115,79 +127,65 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
     with monkeypatch.context() as patch:
         patch.setattr(build, "check_reference", dies)
         with pytest.raises(KeyboardInterrupt):
-            build.write_store(killed)
+            write(killed)
     assert killed.events == [SAMPLES] * 30 + [SLEEPS] * REPLICAS + [REFERENCE] and not (tmp_path / "pef.pt").exists()
 
     resumed = trainer()
     with caplog.at_level(logging.INFO):
-        build.write_store(resumed)
+        write(resumed)
     assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE]  # of the rows that are computed again
     store = Store.load(str(tmp_path / "pef.pt"))
     assert 0 < len(store) < 30 and store.top_k == 0
     assert f"{len(store)} of {len(store)} rows had their log-probs in {tmp_path / 'pef.parts'}" in caplog.text
 
     again = trainer(sft_top_k=TOP_K)  # the store lacks only these
-    build.write_store(again)
+    write(again)
     # One part, and the rows that are computed again.
     assert again.events == [SLEEPS] * REPLICAS + [REFERENCE] * 2
     assert Store.load(str(tmp_path / "pef.pt")).top_k == TOP_K
 
-    before, ids = (tmp_path / "pef.pt").read_bytes(), pq.read_table(tmp_path / "correct.parquet")["id"].to_pylist()
+    before = (tmp_path / "pef.pt").read_bytes()
     idle = trainer(sft_top_k=TOP_K)
     with caplog.at_level(logging.INFO):
-        build.write_store(idle)
+        write(idle)
     assert idle.events == [] and "pef.pt is complete: nothing to do" in caplog.text
     assert (tmp_path / "pef.pt").read_bytes() == before
-    assert pq.read_table(tmp_path / "correct.parquet")["id"].to_pylist() == ids
 
 
-def test_a_run_that_died_before_prompts_moved_has_its_log_probs(trainer, monkeypatch):
-    def dies(*arguments, **keywords):
-        raise KeyboardInterrupt
+def test_prompts_that_fail_are_explored_or_left_out_and_the_split_stays(trainer, tmp_path):
+    correct, wrong = str(tmp_path / "correct.parquet"), str(tmp_path / "wrong.parquet")
+    all_prompts = write_parquet(tmp_path / "all.parquet", *(shop_row(i) for i in range(31)))
+    before = Path(correct).read_bytes(), Path(wrong).read_bytes()
+    explored = {"sft_files": correct, "train_files": [wrong]}
+    assert explored_files(OmegaConf.create(explored)) == [wrong]  # an earlier version's store moved them
+    writing = trainer()
+    write(writing)
+    assert (Path(correct).read_bytes(), Path(wrong).read_bytes()) == before
+    failed = str(tmp_path / "correct.failed.parquet")
+    rehearsed = {row.id for row in Store.load(str(tmp_path / "pef.pt")).rows}
+    assert ids_of([Path(failed)]) == set(range(30)) - rehearsed != set()
+    assert explored_files(OmegaConf.create(explored)) == [wrong, failed]
+    assert explored_files(OmegaConf.create(explored | {"train_files": [wrong, failed]})) == [wrong, failed]
+    for others in ([str(all_prompts)], [wrong, correct]):
+        assert explored_files(OmegaConf.create(explored | {"train_files": others})) == others
+    (tmp_path / "pef.pt").unlink()
+    dropping = trainer(sft_refinement_failures="drop", sft_wrong_files="null")
+    prepare(dropping.config)
+    write(dropping)
+    assert dropping.events.count(SAMPLES) == 0  # the samples are there
+    assert explored_files(OmegaConf.create(explored)) == [wrong]
+    write(again := trainer())
+    assert again.events == []
 
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "move_rows", dies)
-        with pytest.raises(KeyboardInterrupt):
-            build.write_store(trainer())
-    resumed = trainer()
-    build.write_store(resumed)
-    assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE]  # of the rows that are computed again
 
-
-def test_what_the_refinement_cannot_sample_or_move_is_named_before_an_engine_starts(trainer, tmp_path):
+def test_what_the_refinement_cannot_sample_is_named_before_an_engine_starts(trainer):
     with pytest.raises(UserError, match="30 of 30 prompts are longer than data.max_prompt_length=2 tokens"):
         prepare(trainer(max_prompt_length=2).config)
-    write_parquet(tmp_path / "other.parquet", shop_row(31, level="hard"))
-    other = {"sft_wrong_files": tmp_path / "other.parquet"}
-    with pytest.raises(UserError, match="cannot move to data.sft_wrong_files=.*other.parquet, whose columns differ"):
-        prepare(trainer(**other).config)
-    prepare(trainer(**other, sft_refinement_failures="drop").config)
-
-
-def test_a_store_is_written_anew_when_its_samples_are_deleted_too(trainer, tmp_path):
-    """The samples are of the prompts before any moved."""
-    build.write_store(trainer())
-    (tmp_path / "pef.pt").unlink()
-    with pytest.raises(UserError, match="pef.samples.jsonl holds samples of another run .*data_files.*delete it"):
-        prepare(trainer().config)
-    (tmp_path / "pef.samples.jsonl").unlink()
-    prepare(trainer().config)
-    anew = trainer()
-    build.write_store(anew)
-    assert SAMPLES in anew.events
-
-
-def test_a_tilde_in_the_name_of_the_file_that_prompts_move_to(trainer, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    writing = trainer()
-    writing.config.data.sft_wrong_files = "~/wrong.parquet"
-    build.write_store(writing)
-    assert pq.read_table(tmp_path / "wrong.parquet").num_rows > 1
 
 
 def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):
     """Even if it holds exactly the prompts of this run, and so looks like this run's finished store."""
-    build.write_store(trainer())
+    write(trainer())
     other = shutil.copytree(model_folder, tmp_path / "other")
     weights = {name: weight * 2 for name, weight in load_file(other / "model.safetensors").items()}
     save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
@@ -210,7 +208,7 @@ def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, 
     ],
 )
 def test_the_store_of_samples_that_were_drawn_in_another_way_is_refused(trainer, key, value, sentence):
-    build.write_store(trainer())
+    write(trainer())
     config = trainer().config
     OmegaConf.update(config, key, value)
     with pytest.raises(UserError, match=f"pef.pt holds samples {sentence}"):
@@ -253,7 +251,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     writing = trainer(**solved, sft_top_k=TOP_K)
     prepare(writing.config)
     with caplog.at_level(logging.INFO):
-        build.write_store(writing)
+        write(writing)
     store = Store.load(str(tmp_path / "pef.pt"))
     assert SAMPLES not in writing.events and store.top_k == TOP_K
     assert responses_of(tmp_path / "pef.pt") == expected
@@ -265,12 +263,12 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     assert files == {name: (tmp_path / f"{name}.parquet").read_bytes() for name in files}
 
     again = trainer(**solved, sft_top_k=TOP_K)
-    build.write_store(again)
+    write(again)
     assert again.events == []
     with pytest.raises(
         UserError, match="records samples=.*coverage=solved, .*, and this run would write one new sample of ea"
     ):
-        build.write_store(trainer())
+        write(trainer())
     with pytest.raises(UserError, match="responses_per_prompt=2.*name another file in data.sft_pt"):
         prepare(trainer(**solved | {"sft_responses_per_prompt": 2}).config)
 
@@ -281,7 +279,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
         prepare(trainer(**solved | {"sft_wrong_files": "null"}).config)
 
     some = {"sft_pt": tmp_path / "some.pt", "sft_responses_per_prompt": 2, "sft_coverage": "mastered"}
-    build.write_store(trainer(**solved | some))
+    write(trainer(**solved | some))
     first_two = {id: responses[:2] for id, responses in expected.items() if id < 30}
     assert responses_of(tmp_path / "some.pt") == first_two
 
@@ -363,7 +361,7 @@ def test_responses_from_elsewhere(trainer, tmp_path, caplog):
     writing = trainer(sft_responses=path, sft_responses_per_prompt=2, sft_top_k=TOP_K)
     prepare(writing.config)
     with caplog.at_level(logging.INFO):
-        build.write_store(writing)
+        write(writing)
     store = Store.load(str(tmp_path / "pef.pt"))
     assert responses_of(tmp_path / "pef.pt") == {4: [[10, 1]] * 2, 30: [[10, 1]] * 2} and store.top_k == TOP_K
     assert SAMPLES not in writing.events
@@ -387,13 +385,13 @@ def test_responses_from_elsewhere(trainer, tmp_path, caplog):
         ({"sft_wrong_files": "null"}, "prompt_ids=.*, and this run would write .*prompt_ids="),
     ):
         with pytest.raises(UserError, match=f"records responses=.*{named}.*: name another file in data.sft_pt"):
-            build.write_store(trainer(**given | change))
+            write(trainer(**given | change))
 
     keys = ("id", "prompt", "response")
     table = [{key: row.get(key) for key in keys} for row in GIVEN if not isinstance(row.get("prompt"), list)]
     pq.write_table(pa.Table.from_pylist(table), tmp_path / "given.parquet")
     unverified = {"sft_responses": tmp_path / "given.parquet", "sft_verify_responses": False}
-    build.write_store(trainer(**unverified, sft_pt=tmp_path / "all.pt", sft_responses_per_prompt="all"))
+    write(trainer(**unverified, sft_pt=tmp_path / "all.pt", sft_responses_per_prompt="all"))
     assert Counter({id: len(r) for id, r in responses_of(tmp_path / "all.pt").items()}) == {4: 3, 5: 1, 30: 1}
 
 

@@ -36,13 +36,11 @@ def test_rows_are_padded_to_ranks_and_whole_micro_batches(monkeypatch, dynamic, 
         ids = queue.fields["input_ids"].unbind()
         queue.fields["log_probs"] = jagged([-row.roll(-1).float() for row in ids], torch.float32)
 
-    rollout = {"temperature": 1.0, "log_prob_use_dynamic_bsz": dynamic, "log_prob_micro_batch_size_per_gpu": 6}
-    trainer = SimpleNamespace(
-        config=OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}}),
-        data_parallel_size=lambda: 2,
-        actor_rollout_wg=SimpleNamespace(compute_log_prob=compute_log_prob),
+    rollout = OmegaConf.create(
+        {"temperature": 1.0, "log_prob_use_dynamic_bsz": dynamic, "log_prob_micro_batch_size_per_gpu": 6}
     )
+    workers = SimpleNamespace(compute_log_prob=compute_log_prob)
     rows = [Row(i, torch.tensor([1, 2]), torch.tensor([3 + i] * (1 + i)), None) for i in range(5)]
-    found = ref_logprobs.reference_of(trainer, rows, top_k=0)
+    found = ref_logprobs.reference_of(workers, rollout, rows, ranks=2, top_k=0)
     assert len(queue.keys) == padded
     assert [part.tolist() for part in found["ref_log_probs"]] == [[-3.0 - i] * (1 + i) for i in range(5)]

@@ -44,7 +44,7 @@ def store_writing(config: DictConfig) -> Iterator[str]:
     if not data.sft_pt:
         yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
     if len(files_of(data.sft_files)) > 1:
-        yield f"actor.generate_sft=True moves prompts from data.sft_files, and {data.sft_files} are several: name one."
+        yield f"actor.generate_sft=True refines one file of prompts, and data.sft_files={data.sft_files}: name one."
     if data.sft_responses and data.sft_coverage == "solved":
         yield (
             f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "

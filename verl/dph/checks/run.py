@@ -30,6 +30,7 @@ from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
 from rl.data.rows import Row, read_rows
 from rl.data.training_run import VERDICT, step_of
 from verl.dph.checks import data, model, rules, scorer, store
+from verl.dph.pef.refinement import explored_files
 from verl.dph.pef.row_sources import check_rows_to_write
 from verl.dph.reward.settings import scorer_settings
 from verl.dph.sampling.rollout_engine import check_rollout
@@ -133,6 +134,7 @@ def _complete(config: DictConfig) -> None:
             f"trainer.default_local_dir={config.trainer.default_local_dir} cannot be a folder, because {exists} is a "
             "file: name another folder (OUTPUT_DIR in the scripts)."
         )
+    config.data.train_files = explored_files(config.data)
     if not config.data.val_files:
         if config.trainer.val_only:
             raise UserError(

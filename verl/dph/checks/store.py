@@ -14,6 +14,7 @@ from rl.data.rows import ids_of
 from rl.data.training_run import read_manifest
 from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
+from verl.dph.pef.refinement import failed_ids
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.row_sources import check_texts
 from verl.dph.pef.store import DELETE, Store
@@ -67,10 +68,11 @@ def warn_of_other_rules(config: DictConfig, verdict: str) -> None:
 
 
 def without_row(config: DictConfig) -> Finding | None:
-    """Warn of near-perfect prompts that the store lacks: another split after the store undoes its refinement."""
+    """Warn of near-perfect prompts that are neither in the store nor failed its refinement: of another split."""
     path, data = os.path.expanduser(config.data.sft_pt), config.data
     store = Store.load(path)
-    left = ids_of(files_of(data.sft_files)) - {row.id for row in store.rows}
+    failed = (failed_ids(correct) for correct in files_of(data.sft_files))
+    left = ids_of(files_of(data.sft_files)).difference({row.id for row in store.rows}, *failed)
     if "responses" in store.meta or not left:
         return None
     has, are = ("has", "is") if len(left) == 1 else ("have", "are")

@@ -2,32 +2,33 @@
 
 By default every near-perfect prompt is sampled once more (docs/explanation/method.md, refinement). A correct sample is
 stored as token ids with the reference log-probs of the training engine, and with data.sft_top_k the likeliest next
-tokens at every position. Prompts whose sample fails move to train_wrong. Samples and log-probs are kept in files until
-the store is complete, so a stopped run resumes. The store gets its name only after some of its rows, computed again,
-agree.
+tokens at every position. Prompts whose sample fails are listed in a file beside the near-perfect ones (refinement.py).
+Samples and log-probs are kept in files until the store is complete, so a stopped run resumes. The store gets its name
+only after some of its rows, computed again, agree.
 
 With data.sft_coverage=solved, several responses per prompt, or data.sft_responses, the rows are given (row_sources.py):
-nothing is sampled, and no prompt moves.
+nothing is sampled, and no prompt fails.
 """
 
 import asyncio
 import contextlib
 import logging
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from omegaconf import DictConfig
 
-from rl.checks.files import files_of
+from rl.checks.files import files_of, moves_failures
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.sample_file import read_metadata, read_samples
 from verl.dph.pef import refinement
 from verl.dph.pef.origin import origin_of
-from verl.dph.pef.ref_logprobs import fill_in_parts, reference_of
-from verl.dph.pef.refinement import file_of_failures, move_rows
+from verl.dph.pef.ref_logprobs import Compute, fill_in_parts
 from verl.dph.pef.row_sources import check_source, given_rows, source_of
 from verl.dph.pef.store import DELETE, Row, Store
 from verl.dph.pef.verify import Tolerance, check_reference
@@ -36,55 +37,60 @@ from verl.dph.sampling.job import draw
 logger = logging.getLogger(__name__)
 
 
-def write_store(trainer) -> None:
-    """Sample or read responses, write data.sft_pt with their log-probs, and move or drop prompts whose sample failed.
+def write_store(
+    config: DictConfig,
+    *,
+    client: Callable[[], Any],
+    free_rollouts: Callable[[], object],
+    reference: Callable[..., dict[str, list[torch.Tensor]]],
+) -> None:
+    """Sample or read responses, write data.sft_pt with their log-probs, and list the prompts whose sample failed.
 
     A store that exists already only gets the next-token distributions of data.sft_top_k, if missing.
 
     Args:
-        trainer: one of training.trainer.TRAINERS whose workers and rollout servers are up and hold the initial policy.
+        config: verl's trainer settings. The rollout servers and the training engine hold the initial policy.
+        client: makes a client of the rollout servers.
+        free_rollouts: lets the rollout servers free their weights and caches; nothing is sampled from then on.
+        reference: `ref_logprobs.reference_of` of the training engine, but for its rows and top_k.
 
     Raises:
         UserError: no near-perfect prompt survives, the scorer is unreachable, a file cannot be written, or the engine
             does not reproduce its log-probs.
     """
-    data = trainer.config.data
+    data = config.data
     [correct] = files_of(data.sft_files)
     path = Path(data.sft_pt).expanduser()
     parts = path.with_suffix(".parts")
-    origin, source = origin_of(trainer.config), source_of(data)
+    origin, source = origin_of(config), source_of(data)
     store = finished_store(path, correct, source)
     if store is None:
-        store = given_rows(trainer.config) if source else _sampled(trainer)
+        store = given_rows(config) if source else _sampled(config, client)
         store.meta |= origin | source
     elif data.sft_top_k in (0, store.top_k):
         shutil.rmtree(parts, ignore_errors=True)
         logger.info("%s is complete: nothing to do (%s to write it anew)", path, DELETE)
         return
-    # The rollout servers free their weights and caches, as verl's trainers have them do between sampling and training
-    # (PPOTrainerSync.on_sample_end). Nothing is generated from here on.
-    trainer.checkpoint_manager.sleep_replicas()
-    compute = partial(reference_of, trainer, top_k=data.sft_top_k)
+    free_rollouts()
+    compute: Compute = partial(reference, top_k=data.sft_top_k)
     found = fill_in_parts(
         store.rows, compute, folder=parts, size=data.sft_reference_rows, origin=origin | {"top_k": data.sft_top_k}
     )
     if found:
         logger.info("%d of %d rows had their log-probs in %s", found, len(store), parts)
-    _write_checked(store, path, compute, trainer.config)
+    failed = 0 if source else refinement.write_failed(data, solved={row.id for row in store.rows})
+    _write_checked(store, path, compute, config)
     if source:
         logger.info("%s holds %d responses to %s prompts (%s)", path, len(store), store.meta["kept"], store.size(path))
     else:
-        # train_correct loses its rows last: a run that dies before loses no prompt, and the next run repeats this step.
-        wrong = file_of_failures(data)
-        failed = move_rows(correct, wrong, stay={row.id for row in store.rows})
         logger.info(
-            "%s holds %d of %d near-perfect prompts (%s); the other %d %s",
+            "%s holds %d of %d near-perfect prompts (%s); the other %d are %s",
             path,
             len(store),
             store.meta["prompts"],
             store.size(path),
             failed,
-            f"moved to {wrong}" if wrong else "were left out",
+            f"explored with {data.sft_wrong_files}" if moves_failures(data) else "left out",
         )
     shutil.rmtree(parts)
 
@@ -99,10 +105,10 @@ def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> Non
     logger.info("reference log-probs computed again differ by %.2g nats in the worst row (%s)", worst, tolerance)
 
 
-def _sampled(trainer) -> Store:
+def _sampled(config: DictConfig, client: Callable[[], Any]) -> Store:
     """Sample every near-perfect prompt once more; the correct samples as rows without reference log-probs."""
-    job = refinement.job_of(trainer.config)
-    asyncio.run(draw(job, lambda: contextlib.nullcontext(trainer.get_llm_client())))
+    job = refinement.job_of(config)
+    asyncio.run(draw(job, lambda: contextlib.nullcontext(client())))
     # Only token ids are kept in memory: there may be 100,000 prompts.
     correct_responses = {
         record.id: torch.tensor(record.response_ids, dtype=torch.int32)
@@ -116,14 +122,14 @@ def _sampled(trainer) -> Store:
     ]
     if not rows:
         raise UserError(
-            f"None of the {len(job.prompts)} prompts of {trainer.config.data.sft_files} was solved again: lower the "
+            f"None of the {len(job.prompts)} prompts of {config.data.sft_files} was solved again: lower the "
             "threshold of the split, or check the scorer."
         )
     return Store({"prompts": len(job.prompts), "kept": len(rows), "scorer": read_metadata(job.output).scorer}, rows)
 
 
 def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
-    """The store, if it exists and is complete: one of refinement samples, if it holds exactly the prompts of `correct`.
+    """The store, if it exists and is complete: one of refinement samples, if no prompt of `correct` is new to it.
 
     Raises:
         UserError: its rows come from another source.

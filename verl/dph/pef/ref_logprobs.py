@@ -8,9 +8,11 @@ import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import transfer_queue as tq
+from omegaconf import DictConfig
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from tensordict import TensorDict
@@ -27,19 +29,23 @@ from verl.dph.pef.store import Row, rows_digest, stored_dtype
 Compute = Callable[[list[Row]], dict[str, list[torch.Tensor]]]
 
 
-def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torch.Tensor]]:
+def reference_of(
+    workers: Any, rollout: DictConfig, rows: list[Row], *, ranks: int, top_k: int
+) -> dict[str, list[torch.Tensor]]:
     """Log-probs of the responses of `rows`, computed through TransferQueue as in a training step, sharded over ranks.
 
     Args:
-        trainer: one of verl.dph.training.trainer.TRAINERS whose workers are up.
+        workers: the actor's worker group (DPHWorker).
+        rollout: actor_rollout_ref.rollout.
         rows: any number. The engine cuts them into micro-batches itself, which without dynamic batching are whole.
+        ranks: that see different rows.
         top_k: likeliest next tokens per position, 0 for none.
 
     Returns:
         {field of Row: one tensor per row}, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
         top_k > 0 also `top_ids`, `top_log_probs` (R, top_k) and `rest_log_prob` (R,).
     """
-    multiple, rollout = trainer.data_parallel_size(), trainer.config.actor_rollout_ref.rollout
+    multiple = ranks
     if not rollout.log_prob_use_dynamic_bsz:
         multiple *= rollout.log_prob_micro_batch_size_per_gpu
     padded = rows + rows[-1:] * (-len(rows) % multiple)
@@ -58,9 +64,9 @@ def reference_of(trainer, rows: list[Row], *, top_k: int) -> dict[str, list[torc
         batch = KVBatchMeta(keys=keys, tags=tags, partition_id="train", fields=list(fields), extra_info=settings)
         if top_k:
             batch.extra_info["top_k"] = top_k
-            trainer.actor_rollout_wg.compute_top_k(batch)
+            workers.compute_top_k(batch)
         else:
-            trainer.actor_rollout_wg.compute_log_prob(batch)
+            workers.compute_log_prob(batch)
         wanted = ["log_probs", "response_mask", *(ROW_FIELD_OF if top_k else [])]
         data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
     finally:

@@ -1,5 +1,10 @@
-"""The refinement: near-perfect prompts are sampled once more, and those whose sample fails leave train_correct."""
+"""The refinement: near-perfect prompts are sampled once more, and those whose sample fails are not rehearsed.
 
+The store writes them into a file beside the near-perfect prompts, which also says which file of prompts to explore they
+join. The files of the split stay as they are.
+"""
+
+from collections.abc import Set
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,15 +13,17 @@ from omegaconf import DictConfig
 
 from rl.checks.files import files_of, moves_failures
 from rl.common import atomic_write
-from rl.common.errors import UserError
 from rl.data.rows import ids_of
 from rl.data.sample_file import holds_samples_of, refinement_samples
+from rl.data.split import failed_refinement
 from verl.dph.pef.store import Store
 from verl.dph.sampling.job import SamplingJob, prepare
 from verl.dph.sampling.sampler import SamplingSettings
 
 # Added to data.sft_seed, so that the refinement does not repeat a sample of the pre-sampling.
 SEED_DISTANCE = 1_000_003
+# The key of a parquet's metadata: the name of the file that its prompts join, "" if they are left out.
+_JOINS = b"dph_joins"
 
 
 def job_of(config: DictConfig) -> SamplingJob:
@@ -34,58 +41,52 @@ def job_of(config: DictConfig) -> SamplingJob:
 
 
 def is_complete(store: Store, correct: Path) -> bool:
-    """Whether a store of refinement samples has a row for exactly the prompts of `correct`."""
-    return len(store.rows) == pq.read_metadata(correct).num_rows and {row.id for row in store.rows} == ids_of([correct])
+    """Whether every prompt of `correct` either has a row in a store of refinement samples, or failed."""
+    rows = {row.id for row in store.rows}
+    return len(rows) == len(store.rows) and rows | failed_ids(correct) == ids_of([correct])
 
 
 def check(config: DictConfig) -> None:
-    """Reject, before Ray starts, prompts that are too long, samples of another run, and prompts that cannot be moved.
+    """Reject, before Ray starts, prompts that are too long and samples of another run.
 
     Raises:
         UserError: saying what is wrong.
     """
     job = job_of(config)
     holds_samples_of(job.output, job.metadata)
-    wrong = file_of_failures(config.data)
-    if wrong is None:
-        return
-    ids_of([wrong])  # a file that can be read, with ids
-    [correct] = files_of(config.data.sft_files)
-    try:
-        pq.read_table(correct).cast(pq.read_schema(wrong))  # as move_rows does
-    except (ValueError, NotImplementedError) as error:  # Arrow's, among others
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"Prompts of {correct} cannot move to data.sft_wrong_files={wrong}, whose columns differ ({reason}): give "
-            "both files of one split (TRAIN_CORRECT and TRAIN_WRONG in the scripts)."
-        ) from error
 
 
-def file_of_failures(data: DictConfig) -> Path | None:
-    """Where prompts go whose sample fails; None: nowhere."""
-    return files_of(data.sft_wrong_files)[0] if moves_failures(data) else None
-
-
-def move_rows(correct: Path, wrong: Path | None, *, stay: set[int | str]) -> int:
-    """Keep the rows of `stay` in `correct`, and append the others to `wrong` if it lacks them; each file atomically.
-
-    Args:
-        wrong: None to drop the others.
+def write_failed(data: DictConfig, *, solved: Set[int | str]) -> int:
+    """Write the prompts of data.sft_files that are not `solved`, and the name of the file that they join.
 
     Returns:
-        How many rows left `correct`.
+        How many there are.
     """
+    [correct] = files_of(data.sft_files)
     table = pq.read_table(correct)
-    ids = table["id"].to_pylist()
-    if wrong is not None:
-        others = pq.read_table(wrong)
-        there = set(others["id"].to_pylist())
-        moved = table.filter(pa.array([i not in stay and i not in there for i in ids], pa.bool_()))
-        _replace(wrong, pa.concat_tables([others, moved.cast(others.schema)]))
-    _replace(correct, table.filter(pa.array([i in stay for i in ids], pa.bool_())))
-    return sum(i not in stay for i in ids)
+    failed = table.filter(pa.array([id not in solved for id in table["id"].to_pylist()], pa.bool_()))
+    joins = files_of(data.sft_wrong_files)[0].name if moves_failures(data) else ""
+    with atomic_write.replacing(failed_refinement(correct)) as path:
+        pq.write_table(failed.replace_schema_metadata((table.schema.metadata or {}) | {_JOINS: joins}), path)
+    return failed.num_rows
 
 
-def _replace(path: Path, table: pa.Table) -> None:
-    with atomic_write.replacing(path) as temporary:
-        pq.write_table(table, temporary)
+def failed_ids(correct: Path) -> set[int | str]:
+    """The ids of the prompts of `correct` that failed their refinement."""
+    path = failed_refinement(correct)
+    return ids_of([path]) if path.is_file() else set()
+
+
+def explored_files(data: DictConfig) -> list[str]:
+    """data.train_files, each followed by the prompts that join it because they failed their refinement.
+
+    They join nothing that has them already, such as the file of all prompts.
+    """
+    files = files_of(data.train_files)
+    for correct in files_of(data.sft_files):
+        failed, ids = failed_refinement(correct), failed_ids(correct)
+        if not ids or ids & ids_of(files):
+            continue
+        joins = (pq.read_schema(failed).metadata or {}).get(_JOINS, b"").decode()
+        files = [path for file in files for path in ([file, failed] if file.name == joins else [file])]
+    return [str(file) for file in files]

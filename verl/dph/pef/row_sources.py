@@ -184,6 +184,9 @@ def _presampled(config: DictConfig) -> Store:
     tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data))
     rows: list[Row] = []
     solved, dated = [prompt for prompt in prompts if prompt.id in correct], warn_if_dated(tokenizer, path)
+    # In the order of D_pef, then D_exp, which the prompts that failed their refinement join.
+    failed = set().union(*map(refinement.failed_ids, files_of(config.data.sft_files)))
+    solved.sort(key=lambda prompt: prompt.id in failed)
     for prompt in solved:
         if not dated and hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
             raise UserError(

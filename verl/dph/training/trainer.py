@@ -27,6 +27,7 @@ from rl.checks.disk import full_disk_explained
 from rl.data.training_run import checkpoint_folder, newest_checkpoint
 from verl.dph.cpu.in_process import queue_settings
 from verl.dph.pef.build import write_store
+from verl.dph.pef.ref_logprobs import reference_of
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import advantages, checkpoint_parts, mixed_batch, resume, success_cap
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
@@ -121,7 +122,14 @@ class DPHTrainer(PPOTrainer):
 
     def fit(self, agent_loop_manager):
         if self.config.actor_rollout_ref.actor.generate_sft:
-            write_store(self)
+            workers, rollout = self.actor_rollout_wg, self.config.actor_rollout_ref.rollout
+            write_store(
+                self.config,
+                client=self.get_llm_client,
+                # As verl's trainers do between sampling and training (PPOTrainerSync.on_sample_end).
+                free_rollouts=self.checkpoint_manager.sleep_replicas,
+                reference=partial(reference_of, workers, rollout, ranks=self.data_parallel_size()),
+            )
             return
         self.manifest.start()
         logger.info("The model is loaded: step %d of %d begins.", self.global_steps + 1, self.record.total_steps)
