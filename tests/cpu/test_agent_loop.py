@@ -1,16 +1,12 @@
 """Rows that travel to TransferQueue in bursts, and what spares copies and threads on their way."""
 
 import asyncio
-import threading
 
-import numpy as np
-import pytest
 import torch
 from tensordict import NonTensorStack, TensorDict
-from verl.protocol import DataProto
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from verl.dph.cpu.agent_loop import BurstQueue, _columns, _InlineExecutor, _OneSample, _PromptsOnce
+from verl.dph.cpu.agent_loop import BurstQueue, _columns
 
 
 class Queue:
@@ -71,43 +67,3 @@ def test_shared_values_arrive_as_verl_sends_them():
         assert isinstance(found.get(name), NonTensorStack) and found[name] == verls[name]
     assert torch.equal(found["one"], verls["one"])
     assert [row.tolist() for row in found["ids"].unbind()] == [[0], [0, 1], [0, 1, 2]]
-
-
-def test_a_prompt_is_rendered_once_for_all_of_its_samples():
-    rendered = []
-
-    class Builder:
-        vocabulary = 7
-
-        def build_initial_tokens(self, messages, *, tools=None):
-            rendered.append(messages)
-            return [len(message["content"]) for message in messages] + [tools is None]
-
-    once = _PromptsOnce(Builder())
-    prompts = [[{"role": "user", "content": text}] for text in ("a", "bc", "a")]
-    found = [once.build_initial_tokens(prompt, images=None, mm_inputs_out={}) for prompt in prompts]
-    assert found == [[1, True], [2, True], [1, True]] and rendered == prompts[:2] and once.vocabulary == 7
-    found[0].append(9)  # a caller that extends its ids does not change the next one's
-    assert once.build_initial_tokens(prompts[0]) == [1, True]
-    assert once.build_initial_tokens(prompts[0], tools=[{"name": "sql"}]) == [1, False]
-
-
-def test_the_last_row_of_one_is_the_whole_and_other_selections_are_verls():
-    def batch(of):
-        return of(TensorDict({"ids": torch.arange(4)[None]}, 1), {"uid": np.array(["a"], dtype=object)}, {"seed": 1})
-
-    one, verls = batch(_OneSample), batch(DataProto)
-    assert one[-1:] is one and one[:] is one and len(one[1:]) == len(verls[1:]) == 0
-    assert one[0].batch["ids"].tolist() == [0, 1, 2, 3] and one[0].non_tensor_batch == verls[0].non_tensor_batch
-    assert one.select_idxs([0]).meta_info == {"seed": 1}
-
-
-def test_a_call_in_an_inline_executor_has_its_result_or_error_in_the_same_thread():
-    async def scenario():
-        loop = asyncio.get_running_loop()
-        loop.set_default_executor(_InlineExecutor())
-        assert await loop.run_in_executor(None, threading.get_ident) == threading.get_ident()
-        with pytest.raises(ValueError, match="invalid literal"):
-            await loop.run_in_executor(None, int, "x")
-
-    asyncio.run(scenario())

@@ -109,20 +109,6 @@ def test_failures_and_what_is_not_taken():
         asyncio.run(client.generate("r", prompt_ids=[1], sampling_params={}, image_data=["x"]))
 
 
-def test_nothing_is_sent_after_the_client_is_closed():
-    server = Server()
-    client = burst_client(server)
-
-    async def scenario():
-        asked = asyncio.create_task(client.generate("r", prompt_ids=[1], sampling_params={}))
-        await asyncio.sleep(0)  # its window is open
-        await client.close()
-        return await asyncio.gather(asked, return_exceptions=True)
-
-    (output,) = asyncio.run(scenario())
-    assert isinstance(output, asyncio.CancelledError) and server.bursts == []
-
-
 def ask_as_burst(client, *requests):
     """Ask for (seconds to wait, prompt, seed) requests from tasks of one burst; a task without a prompt fails."""
 
@@ -154,10 +140,3 @@ def test_a_burst_of_known_size_waits_for_its_last_request_and_is_ordered_by_cont
     assert [server.seeds[0] for server in servers] == [[3, 7], [8, 9]]
     assert servers[0].bursts[1:] + servers[1].bursts[1:] == [[[99]]]
     assert sorted(servers[0].whole + servers[1].whole) == [False, True, True]
-
-
-def test_a_burst_does_not_wait_for_a_task_that_fails_before_its_request():
-    server = Server()
-    outputs = ask_as_burst(burst_client(server), (0, [1, 2], 1), (0, [3, 4], 1), (0.01, None, 0), (0.01, None, 0))
-    assert [type(output) for output in outputs] == [TokenOutput, TokenOutput, LookupError, LookupError]
-    assert server.bursts == [[[1, 2], [3, 4]]]

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import time
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
@@ -16,8 +15,6 @@ from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
 from rl.common.errors import UserError
-from verl.dph.hf_rollout import server as server_module
-from verl.dph.hf_rollout.attention import NAME
 from verl.dph.hf_rollout.generation import Generation
 from verl.dph.hf_rollout.server import HFServer
 
@@ -63,22 +60,6 @@ def altered_weights(path) -> bytes:
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.float32)
     torch.manual_seed(5)
     return save({name: torch.randn_like(weight) * 0.3 for name, weight in model.named_parameters()})
-
-
-@pytest.mark.parametrize(("variable", "threads"), [("2", 2), (None, 1)])
-def test_it_computes_with_the_threads_of_its_environment(variable, threads, serve, monkeypatch):
-    before = torch.get_num_threads()
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if variable:
-        monkeypatch.setenv("OMP_NUM_THREADS", variable)
-
-    async def use(server):
-        return torch.get_num_threads()
-
-    try:
-        assert serve(use) == threads
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_a_seed_fixes_the_answer_whatever_else_is_asked(serve):
@@ -147,21 +128,6 @@ def test_bursts_beyond_max_num_seqs_are_answered_in_several_batches(serve):
     assert len({tuple(output.token_ids) for output in others}) == 11
 
 
-def test_responses_of_a_slow_batch_are_sent_as_they_end(serve, monkeypatch):
-    monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.01)
-    step = Generation.step
-
-    def slow(self):
-        time.sleep(0.02)
-        return step(self)
-
-    monkeypatch.setattr(Generation, "step", slow)
-    burst = [(PROMPT, SAMPLE | {"max_tokens": limit}, "request") for limit in (3, 9, 3, 15)]
-    for whole, expected in ((False, [2, 1, 1]), (True, [4])):  # the order in training does not depend on time
-        outputs, together = serve(lambda server, whole=whole: answers_to(server, burst, whole))
-        assert [len(output.token_ids) for output in outputs] == [3, 9, 3, 15] and together == expected
-
-
 def test_where_a_response_ends(serve):
     async def use(server):
         lengths = [len((await ask(server, max_tokens=limit)).token_ids) for limit in (None, 100)]
@@ -171,19 +137,6 @@ def test_where_a_response_ends(serve):
     assert lengths == [16, 17]  # the default, and what max_model_len leaves
     assert any(output.token_ids[-1] == 1 and len(output.token_ids) < 17 for output in outputs)
     assert all(1 not in output.token_ids[:-1] for output in outputs)
-
-
-def test_requests_that_cannot_be_answered_are_rejected(serve):
-    async def use(server):
-        for prompt, extra, message in (
-            ([], {}, "no room"),
-            ([4] * 128, {}, "a prompt of 128 tokens leaves no room"),
-            (PROMPT, {"image_data": ["image"]}, "text only"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                await server.generate(prompt, dict(SAMPLE), "request", **extra)
-
-    serve(use)
 
 
 def test_a_model_that_keeps_no_keys_and_values_is_refused(serve, tiny_model_path, tmp_path):
@@ -224,17 +177,6 @@ def test_new_weights_come_between_two_batches_and_have_a_version(serve, tiny_mod
     before, after = serve(use)
     assert after.token_ids != before.token_ids
     assert after.extra_fields == {"global_steps": 7}
-
-
-def test_a_hybrid_server_waits_for_its_weights(serve, tiny_model_path):
-    async def use(server):
-        with pytest.raises(RuntimeError, match="no weights have arrived yet"):
-            await ask(server)
-        await server.stage_weights(altered_weights(tiny_model_path), first=True)
-        await server.commit_weights(0)
-        return await ask(server)
-
-    assert len(serve(use, mode=RolloutMode.HYBRID, load_format="dummy").token_ids) == 10
 
 
 def test_abort_ends_requests_and_holds_or_rejects_new_ones(serve):
@@ -325,24 +267,6 @@ def test_an_interrupted_answer_goes_on_with_the_new_weights(serve, tiny_model_pa
     assert not torch.allclose(old[before:], new[before:], atol=1e-2)
 
 
-@pytest.mark.parametrize("seed", [None, 5])
-def test_an_interrupted_answer_does_not_repeat_its_random_numbers(serve, tiny_model_path, seed):
-    """With all weights 0 every token is as probable, and a token says which random number was drawn."""
-    model = LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32)
-    zeros = save({name: torch.zeros_like(weight) for name, weight in model.named_parameters()})
-
-    async def use(server):
-        await server.stage_weights(zeros, first=True)
-        await server.commit_weights(7)
-        output, before = await interrupted(server, PROMPT, zeros, version=7, seed=seed)
-        return output.token_ids, before
-
-    tokens, before = serve(use, max_model_len=64)
-    length = min(before, 40 - before)
-    assert length >= 5
-    assert tokens[before : before + length] != tokens[:length]
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_cap_on_attention_logits_is_applied(serve, tiny_model_path, tmp_path, dtype):
     """As in Gemma 2; sdpa, and the folded one with it, would leave it out."""
@@ -383,14 +307,3 @@ def test_its_model_has_the_changes_that_the_actors_config_has(serve, tiny_model_
     torch.testing.assert_close(*serve(log_probs, model=changed), atol=1e-4, rtol=0)
     sampled, of_actor = serve(log_probs)
     assert (sampled - of_actor).abs().max() > 0.1
-
-
-@pytest.mark.parametrize(("dtype", "folded"), [("float32", False), ("bfloat16", True)])
-def test_half_precision_on_a_cpu_decodes_without_copies_of_keys_and_values(dtype, folded, serve, device):
-    async def use(server):
-        output = await ask(server)
-        return server._model.config._attn_implementation, output
-
-    attention, output = serve(use, dtype=dtype)
-    assert (attention == NAME) == (folded and device == "cpu")
-    assert len(output.token_ids) == 10 and all(log_prob < 0 for log_prob in output.log_probs)

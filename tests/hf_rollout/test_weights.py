@@ -32,13 +32,6 @@ def buckets_of(weights, **settings) -> list[dict[str, torch.Tensor]]:
     return asyncio.run(gather())
 
 
-def test_weights_travel_in_the_rollouts_type():
-    """Half as many bytes where it is bfloat16."""
-    weights = {"w": torch.arange(100) / 7, "count": torch.arange(3)}
-    [bucket] = buckets_of(weights, bucket_bytes=700, dtype=torch.bfloat16)
-    assert torch.equal(bucket["w"], weights["w"].bfloat16()) and torch.equal(bucket["count"], weights["count"])
-
-
 def test_buckets_hold_everything_in_every_dtype_also_tied_and_transposed():
     shared = torch.arange(100.0)
     weights = {f"w{index}": torch.full((100,), index).to(dtype) for index, dtype in enumerate(DTYPES)}

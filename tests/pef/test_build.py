@@ -284,21 +284,6 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     assert responses_of(tmp_path / "some.pt") == first_two
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"sft_samples": "null"}, "data.sft_samples is not set, and this run needs it"),
-        ({"sft_samples": "none.jsonl"}, "data.sft_samples=none.jsonl does not exist: run offline_sampling.sh"),
-        ({"sft_responses": __file__}, "data.sft_coverage=solved would take them from the pre-sampling"),
-        ({"sft_responses_per_prompt": 0}, "sft_responses_per_prompt=0 must be "),
-        ({"sft_coverage": "all"}, "must be 'mastered' or 'solved'"),
-    ],
-)
-def test_settings_that_give_no_rows_are_rejected(trainer, presampled, change, sentence):
-    with pytest.raises(UserError, match=sentence):
-        prepare(trainer(**{"sft_samples": presampled, "sft_coverage": "solved"} | change).config)
-
-
 def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path):
     solved = {"sft_samples": presampled, "sft_coverage": "solved"}
     cut, metadata = presampled.read_bytes(), presampled.with_suffix(".meta.json")

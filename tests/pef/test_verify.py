@@ -3,14 +3,10 @@
 tests/end_to_end checks the real program; here the engine is a language model of three lines.
 """
 
-import re
-
 import pytest
 import torch
 
 from rl.common.errors import UserError
-from rl.configuration.compose import compose
-from verl.dph.pef.origin import engine_dtype
 from verl.dph.pef.ref_logprobs import fill_in_parts
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.verify import (
@@ -106,16 +102,6 @@ def test_parts_of_another_model_or_other_responses_are_not_used(tmp_path):
     assert engine.asked == [[0, 1], [2, 3], [2, 3]]
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("verl.dph.pef.ref_logprobs.save_file", full)
-    with pytest.raises(UserError, match=r"00000.safetensors cannot be written \(.*No space left.*make room"):
-        fill_in_parts(bare_rows(4), Engine(), folder=tmp_path, size=2, origin=ORIGIN)
-    assert list(tmp_path.iterdir()) == []
-
-
 def saved(tmp_path, rows: list[Row]) -> Store:
     path = str(tmp_path / "pef.pt")
     Store({}, rows).save(path)
@@ -191,14 +177,3 @@ def test_bfloat16s_rounding_of_logits_is_allowed_and_another_temperature_is_not(
     half, stored = Tolerance.of("bfloat16", None), log_probs(rounded())
     assert 0 < half.difference(stored, log_probs(rounded())).share < 1
     assert half.difference(stored, log_probs(logits / 0.8)).share > 1
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_what_the_message_says_of_float32_is_what_hydra_takes(tmp_path, device):
-    rows = filled(3)
-    rows[1].ref_log_probs -= 1.0
-    with pytest.raises(UserError) as error:
-        check_reference(saved(tmp_path, rows), "x.pt", Engine(), tolerance=Tolerance.of("bfloat16", None), seed=1)
-    [override] = re.findall(r"in training \((.+?)\)", str(error.value))
-    config = compose("dph_trainer", [f"device={device}", override])
-    assert engine_dtype(config) == "float32"

@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
-from rl.common.run_lock import sole_run
 from tests.sample_files import N, math_row, metadata_of, record, write_parquet, write_samples
 from verl.dph import evaluate, export
 from verl.dph.sampling.checkpoint import check_model, model_folder, temporary_model_folder
@@ -82,17 +81,6 @@ def test_shards_are_put_together_once_for_a_content(run):
     assert (changed[: len(changed) // 2] == 7).all() and not (changed[len(changed) // 2 :] == 7).any()
 
 
-def test_two_evaluations_do_not_merge_one_checkpoint_at_a_time(saved, run):
-    actor = run / "global_step_3" / "actor"
-    with (
-        sole_run(actor, "-"),
-        pytest.raises(UserError, match=f"A run is under way in {actor} .* or copy the checkpoint"),
-    ):
-        model_folder(str(run))
-    assert not list(actor.glob("huggingface_merged*"))
-    assert Path(model_folder(str(run))).is_dir() and not (actor / ".lock").exists()
-
-
 def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path):
     actor, aside = run / "global_step_3" / "actor", tmp_path / "out" / "merged"
     before = sorted(actor.rglob("*"))
@@ -140,17 +128,6 @@ def test_shards_run_no_code(run, tmp_path, monkeypatch):
         model_folder(str(run))
     assert not (tmp_path / "unpickled").exists()
     assert not (run / "global_step_3" / "actor" / "huggingface_merged").exists()
-
-
-def test_a_lora_adapter_and_an_unknown_number_of_ranks(run):
-    actor = run / "global_step_3" / "actor"
-    torch.save({"base_model.model.q.lora_A.default.weight": torch.ones(2)}, actor / "model_world_size_1_rank_0.pt")
-    (actor / "fsdp_config.json").write_text(json.dumps({"FSDP_version": 2, "world_size": 1}))
-    with pytest.raises(UserError, match="LoRA adapter"):
-        model_folder(str(run))
-    (actor / "fsdp_config.json").write_text("[]")
-    with pytest.raises(UserError, match="does not say how many ranks"):
-        model_folder(str(run))
 
 
 def test_a_policy_is_exported_whole_or_not_at_all(saved, run, tmp_path, capsys):

@@ -1,7 +1,6 @@
 """Sampling that is killed or hindered, then continued: the records are those of an undisturbed run, nothing is drawn
 twice that was answered, and no answer gets a 0 that it was not given."""
 
-import asyncio
 import multiprocessing
 import os
 import signal
@@ -11,7 +10,6 @@ import pytest
 
 from rl.common.append_log import AppendLog
 from rl.data.sample_file import journal_path
-from rl.scorer.client import transport
 from tests.sampling.conftest import sorted_records
 
 TOTAL = 24
@@ -92,47 +90,4 @@ def test_kill_9_in_the_middle_of_a_line(tmp_path, run, start, seeded_engine, und
     engine = seeded_engine()
     run(path, engine)
     assert len(engine.answered) == TOTAL - answered
-    assert sorted_records(path) == undisturbed
-
-
-def test_an_engine_that_dies(tmp_path, run, seeded_engine, undisturbed):
-    def dies(answered: int) -> None:
-        if answered == 9:
-            raise ConnectionError("the engine died")
-
-    path, first, second = tmp_path / "0.jsonl", seeded_engine(on_answer=dies), seeded_engine()
-    with pytest.raises(ConnectionError):
-        run(path, first, max_in_flight=2)
-    before = path.read_bytes()
-    assert 0 < lines(path) < TOTAL
-    run(path, second)
-    assert len(first.answered) == 9 and len(second.answered) == TOTAL - 9
-    assert path.read_bytes().startswith(before)
-    assert sorted_records(path) == undisturbed
-    idle = seeded_engine()
-    assert run(path, idle).samples == 0 and idle.requests == []
-
-
-def test_a_scorer_that_goes_away_and_comes_back(
-    tmp_path, run, seeded_engine, undisturbed, scorer_process, monkeypatch, caplog
-):
-    """Killed in the middle of sampling, started again once it is missed: the run waits for it and ends complete."""
-    monkeypatch.setattr(transport, "LONGEST_PAUSE_S", 0.2)
-    scorer_process.start()
-    tasks = []
-
-    async def goes_away():
-        await asyncio.to_thread(scorer_process.kill)
-        while "it rests and is tried again" not in caplog.text:
-            await asyncio.sleep(0.01)
-        await asyncio.to_thread(scorer_process.start)
-
-    def on_answer(answered: int) -> None:
-        if answered == 9:
-            tasks.append(asyncio.get_running_loop().create_task(goes_away()))
-
-    path, engine = tmp_path / "0.jsonl", seeded_engine(on_answer=on_answer)
-    run(path, engine, scorer=scorer_process.address, max_in_flight=4, retries=1000)
-    assert tasks[0].done() and "answers again" in caplog.text
-    assert len(engine.answered) == TOTAL
     assert sorted_records(path) == undisturbed

@@ -1,7 +1,6 @@
 """`verl.dph.presample` as a user runs it: verl's rollout replica (hf), the real scorer, a tiny random model."""
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import psutil
 import pytest
 
 from rl.checks.files import files_of
-from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.configuration.compose import compose
@@ -24,7 +22,7 @@ from tests.sample_files import write_parquet
 from tests.sampling.conftest import shop_row, sorted_records
 from tests.tiny_run import TRUTH
 from verl.dph import presample
-from verl.dph.sampling import job, rollout_engine
+from verl.dph.sampling import job
 from verl.dph.sampling.rollout_engine import check_rollout, replica_count, rollout_client
 
 N = 4
@@ -219,16 +217,6 @@ def test_what_changes_responses_is_in_the_metadata(overrides, change, recorded):
     assert prepared(overrides | change).metadata.engine == "hf float32" + recorded
 
 
-def test_a_context_that_cuts_responses_is_in_the_metadata(overrides):
-    """Pre-sampling rejects it; an evaluation's splits have lengths of their own."""
-    config = composed(overrides)
-    settings = presample.check_settings(config)
-    config.actor_rollout_ref.rollout.max_model_len = 15
-    files, output = files_of(config.data.train_files), Path(config.presample.output)
-    found = job.prepare(config, files=files, settings=settings, output=output)
-    assert found.metadata.engine == "hf float32 max_model_len=15"
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -263,61 +251,6 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
     assert list((tmp_path / "samples").iterdir()) == []
 
 
-def test_a_larger_model_has_a_process_of_its_own(overrides, monkeypatch):
-    """While it took a step, the program answered no scorer, and ended with "No scorer answers"."""
-    config = composed(overrides)
-    assert rollout_engine.runs_in_this_process(config)
-    assert not rollout_engine.runs_in_this_process(composed(overrides | {"trainer.n_gpus_per_node": 2}))
-    monkeypatch.setattr(rollout_engine, "_IN_THIS_PROCESS", 1000)
-    assert not rollout_engine.runs_in_this_process(config)
-    nowhere = composed(overrides | {"actor_rollout_ref.model.path": "of/nobody"})
-    assert not rollout_engine.runs_in_this_process(nowhere)
-
-
-def test_a_scorer_without_the_database_ends_presampling_in_a_sentence(overrides, tmp_path, monkeypatch, capsys):
-    """Asked before the engine starts, and again while samples are scored: exit code 2 and no traceback."""
-    monkeypatch.setattr("verl.dph.checks.run.check_rollout", lambda config: None)
-    truth = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
-    foreign = shop_row(2, reward_model={"style": "rule", "ground_truth": truth})
-    file = write_parquet(tmp_path / "mixed.parquet", shop_row(1), foreign)
-    config = composed(overrides | {"data.train_files": file})
-
-    @contextlib.asynccontextmanager
-    async def engine_not_reached(config):
-        pytest.fail("the engine was started")
-        yield
-
-    for engine in (engine_not_reached, rollout_client):
-        monkeypatch.setattr(presample, "rollout_client", engine)
-        with pytest.raises(SystemExit) as ended, user_errors_exit():
-            presample.main(config)
-        said = capsys.readouterr().err.splitlines()[-1]
-        assert ended.value.code == 2 and said.startswith("Error: ") and "zoo/zoo.sqlite" in said
-        # Only what the preflight would have found is left to fail.
-        monkeypatch.setattr(presample, "check_scorer", no_check)
-    assert said.count("HTTP 404") == 1
-
-
-@pytest.mark.parametrize(
-    "setting, value, wanted",
-    [
-        ("presample.n", "abc", "'abc' must be "),
-        ("actor_rollout_ref.rollout.temperature", "nan", "nan must be "),
-        ("actor_rollout_ref.rollout.top_p", "0", "0 must be "),
-        ("actor_rollout_ref.rollout.top_k", "0", "0 must be "),
-        (SCORER.replace("scorer", "timeout"), "0", "0 must be "),
-    ],
-)
-def test_wrong_values_are_named(overrides, setting, value, wanted):
-    with pytest.raises(UserError) as error:
-        presample.main(composed(overrides | {setting: value}))
-    assert str(error.value) == f"{setting}={wanted}."
-
-
-async def no_check(config, rows) -> None:
-    pass
-
-
 @pytest.mark.parametrize(
     "changes, named",
     [
@@ -345,16 +278,6 @@ def test_wrong_input_is_named_before_anything_is_started(overrides, changes, nam
 
     with pytest.raises(UserError, match=named):
         asyncio.run(run())
-
-
-def test_an_output_that_cannot_be_written_is_rejected_before_the_model_is_read(overrides, train_parquet, monkeypatch):
-    monkeypatch.setattr(presample, "prepare", lambda *arguments, **keywords: pytest.fail("the model was read"))
-    for output, sentence in (
-        ("x/F.json", "x/F.json does not end in .jsonl"),
-        (train_parquet / "F.jsonl", f"F.jsonl cannot be written, because {train_parquet} is a file: name another file"),
-    ):
-        with pytest.raises(UserError, match=sentence):
-            presample.main(composed(overrides | {"presample.output": output}))
 
 
 @pytest.mark.parametrize(

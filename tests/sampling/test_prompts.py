@@ -1,9 +1,6 @@
 import asyncio
 import shutil
-import tracemalloc
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
@@ -54,22 +51,6 @@ def test_a_malformed_row_is_named_with_file_and_key(tmp_path, changes, named):
     file = write_parquet(tmp_path / "train.parquet", shop_row(1, **changes))
     with pytest.raises(UserError, match=f"{file} {named}"):
         read_rows([file])
-
-
-def test_files_that_are_none(tmp_path):
-    with pytest.raises(UserError, match="absent.parquet does not exist"):
-        read_rows([tmp_path / "absent.parquet"])
-    (tmp_path / "text.parquet").write_text("not parquet")
-    with pytest.raises(UserError, match="text.parquet cannot be read as parquet"):
-        read_rows([tmp_path / "text.parquet"])
-    pq.write_table(pa.table({"id": [1], "prompt": ["x"]}), tmp_path / "short.parquet")
-    with pytest.raises(UserError, match="short.parquet has no column data_source, reward_model"):
-        read_rows([tmp_path / "short.parquet"])
-    pq.write_table(pa.Table.from_pylist([shop_row(1)]).slice(0, 0), tmp_path / "empty.parquet")
-    with pytest.raises(UserError, match="empty.parquet holds no row"):
-        read_rows([tmp_path / "empty.parquet"])
-    with pytest.raises(UserError, match="list of data files holds no row"):
-        read_rows([])
 
 
 # Adds a system prompt to messages that have no system prompt, as SmolLM2's and Qwen's do.
@@ -175,21 +156,3 @@ def test_a_prompt_that_the_chat_template_rejects_is_named(tmp_path, model_folder
     data = write_parquet(tmp_path / "train.parquet", shop_row(1), shop_row(2, prompt=prompt))
     with pytest.raises(UserError, match=r"train.parquet row 1: .* template rejects the prompt \(no system role\)"):
         PromptFiles([data], builder, 5)
-
-
-def test_prompts_stay_on_disk(tmp_path, builder):
-    """Row by row from the file: the texts of 1,000 rows, 4 MB, are never in memory together."""
-    message = {"role": "user", "content": f"which {'names ' * 680}"}
-    rows = pa.Table.from_pylist([shop_row(id, prompt=[message]) for id in range(1_000)])
-    pq.write_table(rows, tmp_path / "train.parquet", use_dictionary=False, write_batch_size=64, data_page_size=1 << 16)
-    del rows
-    prompts = PromptFiles([tmp_path / "train.parquet"], builder, 5_000)
-    tracemalloc.start()
-    arrow = pa.total_allocated_bytes()
-    most = 0
-    for prompt in prompts:
-        assert len(prompt.row.messages[0]["content"]) > 4_000
-        most = max(most, pa.total_allocated_bytes() - arrow)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 1.5e6 and most < 1.5e6

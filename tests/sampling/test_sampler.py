@@ -1,6 +1,5 @@
 """The sampler with the real scorer server; the engine is in this process and draws as its seeds say."""
 
-import asyncio
 import dataclasses
 
 import pytest
@@ -9,11 +8,9 @@ from hypothesis import strategies as st
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleWriter
 from rl.scorer.client.scorer_client import ScorerUnavailable
-from tests.sample_files import metadata
 from tests.sampling.conftest import sorted_records
-from verl.dph.sampling.sampler import sample, sample_seed
+from verl.dph.sampling.sampler import sample_seed
 
 END = 1
 
@@ -48,36 +45,6 @@ def test_records_do_not_depend_on_concurrency(tmp_path, run, seeded_engine):
     run(tmp_path / "b.jsonl", engine, max_in_flight=5)
     assert engine.most_in_flight == 5
     assert sorted_records(tmp_path / "a.jsonl") == sorted_records(tmp_path / "b.jsonl")
-
-
-def test_the_engine_goes_on_while_answers_wait_for_their_score(
-    tmp_path, tokenizer, prompts, seeded_engine, sampling_settings
-):
-    described = metadata(max_response_length=3, rows=len(prompts))
-    engine = seeded_engine()
-
-    class HeldScorer:
-        async def score(self, response, question):
-            await asyncio.Event().wait()
-
-    async def scenario(writer):
-        drawing = sample(
-            engine,
-            tokenizer,
-            prompts,
-            settings=sampling_settings,
-            stop_ids=frozenset({END}),
-            scorer=HeldScorer(),
-            writer=writer,
-            max_in_flight=4,
-        )
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(drawing, timeout=0.3)
-
-    with SampleWriter(tmp_path / "0.jsonl", described) as writer:
-        asyncio.run(scenario(writer))
-    # 4 answers are being scored, 4 wait in the queue, and 4 hold their place until there is room
-    assert len(engine.requests) == 12
 
 
 def test_a_dead_scorer_stops_the_run_and_loses_no_answer(tmp_path, run, seeded_engine):

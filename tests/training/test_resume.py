@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 
 from rl.configuration.nesting import flat
 from tests.training.conftest import ACTOR, dataset_row
-from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.pef_feed import PefFeed
@@ -140,16 +139,6 @@ def test_settings_that_an_earlier_version_had_do_not_stop_its_runs(run):
     assert "sft_loss_control.type was target_kl and is constant" in run.rejection()
 
 
-def test_overlong_shaping_of_another_length_is_another_reward(run):
-    buffer = "reward.reward_kwargs.overlong_buffer_cfg"
-    shaped = {f"+{buffer}": {"enable": True, "len": 4, "penalty_factor": 1.0}}
-    save_checkpoint(run, **shaped)
-    run.prepare(shaped)
-    shaped[f"+{buffer}"]["len"] = 2
-    assert f"{buffer}.len was 4 and is 2" in run.rejection(shaped)
-    assert f"{buffer}.enable was True and is None; {buffer}.len was 4 and is None" in run.rejection()
-
-
 @pytest.mark.parametrize(
     "key",
     [
@@ -216,26 +205,6 @@ def test_the_order_of_another_store_is_not_continued(run):
     others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]
     Store(run.store_origin, others).save(run.store)
     assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{12}", run.rejection())
-
-
-def test_distributions_of_another_k_are_not_continued(run):
-    def store_top(k: int) -> None:
-        logits = torch.arange(64.0).expand(2, 64)
-        rows = [
-            Row(row.id, row.prompt, row.response, row.ref_log_probs, *topk_logprobs.largest(logits, k))
-            for row in run.store_rows
-        ]
-        Store(run.store_origin, rows).save(run.store)
-
-    topk = {f"{ACTOR}sft_loss_estimator": "topk"}
-    store_top(16)
-    save_checkpoint(run, **topk)
-    run.prepare(topk)
-    store_top(8)
-    assert "data.sft_top_k of " in (message := run.rejection(topk)) and "was 16 and is 8. Give this run" in message
-    run.prepare(topk | {"trainer.resume_with_changes": True})
-    (run.folder / f"global_step_{STEP}" / "manifest.json").unlink()
-    run.prepare(topk)  # it is continued with a warning
 
 
 def test_rewards_of_other_rules_are_not_continued(run, caplog):
@@ -319,13 +288,6 @@ def test_a_checkpoint_that_is_not_there_is_named(run, changes, newest, sentence)
     save_checkpoint(run)
     (run.folder / "latest_checkpointed_iteration.txt").write_text(newest)
     assert sentence in run.rejection(changes)
-
-
-def test_a_folder_below_home_is_found_by_verl_too(run, monkeypatch):
-    folder = save_checkpoint(run)
-    monkeypatch.setenv("HOME", str(run.folder.parent))
-    config = run.prepare({"trainer.default_local_dir": f"~/{run.folder.name}"})
-    assert resume.checkpoint_of(config) == folder
 
 
 def test_a_store_is_never_written_from_a_checkpoint(run):

@@ -275,21 +275,3 @@ def test_prompts_come_in_the_order_of_the_data(trainer):
         for key in batch.keys:
             trainer.queue.items.pop(key)
     assert taken == names
-
-
-def test_the_next_look_waits_in_proportion_to_the_last(trainer, monkeypatch):
-    times = iter([0.0, 0.001, 5.0, 5.013, 9.0, 9.178])  # a small step, 2,048 keys, 32,768 keys
-    monkeypatch.setattr(rollout_ledger, "time", SimpleNamespace(perf_counter=times.__next__))
-    buffer, intervals = trainer.replay_buffer, []
-    for _ in range(3):
-        buffer.get_sampleable_count(1, "train")
-        intervals.append(buffer.poll_interval)
-    assert intervals == pytest.approx([0.03, 0.26, 2.0])
-
-
-def test_separate_async_keeps_verls_interval(trainer):
-    """Its adaptive threshold counts a wait that is longer than the interval as an idle trainer."""
-    trainer.build_replay_buffer("separate_async", own_interval=False)
-    buffer = trainer.replay_buffer
-    buffer.get_sampleable_count(1, "train")
-    assert buffer.poll_interval == 2.0

@@ -1,6 +1,5 @@
 """What a run records beside its checkpoints, and its summary."""
 
-import math
 import shlex
 
 import pytest
@@ -94,17 +93,6 @@ def test_checkpoints_of_earlier_sessions_are_not_kept_for_good(tmp_path):
     left = sorted(str(folder.relative_to(tmp_path)) for folder in tmp_path.glob("global_step_*/*"))
     assert left == ["global_step_10/critic", "global_step_20/actor", "global_step_30/actor"]
     assert record.best() == 30
-
-
-def test_the_metric_can_be_named(tmp_path):
-    record = record_with(tmp_path, {1: 0.3, 2: 0.1}, [1, 2], metric="val-core/a/acc/mean@1")
-    assert record.best() == 1
-    sentence = record.validated(3, {"val-core/a/acc/mean@1": 1.0}, "val-core/c/acc")
-    assert sentence.startswith("trainer.best_metric=val-core/c/acc is not among the metrics of validation (val-core/a/")
-    assert "is nan in step 3" in record.validated(3, {"dph/val_accuracy": math.nan}, None)
-    assert 3 not in record.validations
-    record.validated(3, {"dph/keep_rate": 0.7}, "dph/keep_rate")
-    assert record.validations == {3: 0.7} and record.metric == "dph/keep_rate"
 
 
 def test_a_failed_rollout_leaves_the_metric_and_earlier_validations(tmp_path):

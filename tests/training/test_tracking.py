@@ -49,22 +49,3 @@ def test_without_a_key_the_services_that_are_used_log_offline(config, environmen
     tracking.set_environment(config)
     assert (environment["WANDB_MODE"], environment["SWANLAB_MODE"]) == ("offline", "offline")
     assert environment["WANDB_TAGS"] == environment["SWANLAB_TAGS"] == "js,None,3"
-
-
-def test_a_key_or_a_mode_of_the_users_is_left_alone(config, environment):
-    environment.update(WANDB_API_KEY="secret", WANDB_TAGS="mine", SWANLAB_MODE="disabled")
-    tracking.set_environment(config)
-    assert "WANDB_MODE" not in environment and environment["WANDB_TAGS"] == "mine"
-    assert environment["SWANLAB_MODE"] == "disabled"
-
-
-def test_a_login_counts_as_a_key(config, environment, tmp_path):
-    (tmp_path / ".swanlab").mkdir()
-    for file, host in ((".netrc", "api.wandb.ai"), (".swanlab/.netrc", "api.swanlab.cn")):
-        (tmp_path / file).write_text(f"machine {host}\nlogin user\npassword secret\n")
-        (tmp_path / file).chmod(0o600)
-    tracking.set_environment(config)
-    assert "WANDB_MODE" not in environment and "SWANLAB_MODE" not in environment
-    environment["WANDB_BASE_URL"] = "https://wandb.example.org"
-    tracking.set_environment(config)
-    assert environment["WANDB_MODE"] == "offline"
