@@ -1,6 +1,5 @@
 """Checkpoints as verl's own manager writes them, on two ranks of FSDP2: what evaluation loads is the trained model."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,11 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
-from tests.sample_files import N, math_row, metadata_of, record, write_parquet, write_samples
-from verl.dph import evaluate, export
+from verl.dph import export
 from verl.dph.sampling.checkpoint import check_model, model_folder, temporary_model_folder
-from verl.dph.sampling.job import SamplingJob
-from verl.dph.sampling.sampler import SamplingSettings
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -201,20 +197,3 @@ def test_what_cannot_be_exported_is_one_sentence(run, tmp_path, capsys, argument
         export.main([word.format(**names) for word in arguments])
     assert stop.value.code == 2 and sentence.format(**names) in capsys.readouterr().err
     assert not (tmp_path / "exported").exists()
-
-
-def test_the_rescored_samples_of_an_earlier_checkpoint_are_not_drawn_again(tmp_path, monkeypatch):
-    """They were compared with the newest checkpoint's responses, so that every re-run merged the earlier one again."""
-    data, folder = write_parquet(tmp_path / "data.parquet", math_row(1)), tmp_path / "run"
-    jobs = []
-    for name, responses in (("drawn.jsonl", None), ("rescored.jsonl", folder / "drawn.jsonl")):
-        for place, model in ((folder, "newest"), (folder / "global_step_3", "earlier")):
-            samples = [record(1, sample, 1, response_ids=[sample, len(model)]) for sample in range(N)]
-            write_samples(place / name, data, samples, model_hash=model)
-        metadata, settings = metadata_of(data, model_hash="newest"), SamplingSettings(N, 1.0, 0.95, -1, 8, 7)
-        jobs.append(SamplingJob([0], None, frozenset(), settings, metadata, folder / name, {}, 1, responses))
-    origin = {"shards": {"a": "1"}, "hashes": {"model_hash": "earlier", "tokenizer_hash": "th"}}
-    (folder / "global_step_3" / evaluate.SAMPLED_FROM).write_text(json.dumps(origin))
-    monkeypatch.setattr(evaluate, "shard_hashes", lambda checkpoint: {"a": "1"})
-    found = evaluate._sampled_before(Path("actor"), folder / "global_step_3", jobs, seed=7)
-    assert [job.output for job in found] == [folder / "global_step_3" / job.output.name for job in jobs]

@@ -11,7 +11,6 @@ trainer or a training run. Re-run the same command to resume.
 
 import contextlib
 import copy
-import json
 import logging
 import os
 import shlex
@@ -25,7 +24,6 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.checks.files import check_file, check_model
-from rl.common import atomic_write
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
 from rl.common.listed import listed
@@ -33,7 +31,6 @@ from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.configuration.names import EVALUATE, devices
 from rl.configuration.settle import absolute
-from rl.data.sample_file import HASHES
 from rl.data.training_run import CONSOLE, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.compared_runs import SPEC
@@ -55,7 +52,7 @@ from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.device_choice import chosen_device, with_overrides
 from verl.dph.config.program import run_main
-from verl.dph.sampling.checkpoint import MERGED, model_folder, shard_hashes, temporary_model_folder
+from verl.dph.sampling.checkpoint import MERGED, model_folder, temporary_model_folder
 from verl.dph.sampling.checkpoint import check_model as check_checkpoint
 from verl.dph.sampling.job import SamplingJob, check_same_prompts, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
@@ -81,9 +78,6 @@ VARIABLES = {
 LENGTHS = ("max_prompt_length", "max_response_length")
 MAPPINGS = ("models", "splits", "settings", "methods", "rescored")
 
-# A file beside a checkpoint's samples that names their shards.
-SAMPLED_FROM = "sampled_from.json"
-
 # {file name: path}
 Files = dict[str, Path]
 
@@ -100,7 +94,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     """
     config = copy.deepcopy(config)
     config.actor_rollout_ref.model.path = model
-    seed = _seed_of(config, name)
+    seed = config.actor_rollout_ref.rollout.seed + {BASE: 0, BASE_AGAIN: 1}.get(name, 2) * SEED_DISTANCE
     folder = Path(config.evaluate.output).expanduser() / name
     jobs = []
     for split, drawn in splits.items():
@@ -134,10 +128,6 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
     return jobs
 
 
-def _seed_of(config: DictConfig, name: str) -> int:
-    return config.actor_rollout_ref.rollout.seed + {BASE: 0, BASE_AGAIN: 1}.get(name, 2) * SEED_DISTANCE
-
-
 async def draw_all(
     config: DictConfig,
     jobs: dict[str, list[SamplingJob]],
@@ -160,42 +150,12 @@ async def draw_all(
         for step, path in of_steps.items():
             drawn_as = f"{name}/global_step_{step}"
             folder = Path(config.evaluate.output).expanduser() / drawn_as
-            of_step = _sampled_before(path, folder, jobs[name], _seed_of(config, drawn_as))
-            if of_step is None:
-                trusted = config.actor_rollout_ref.model.trust_remote_code
-                with temporary_model_folder(str(path), folder / MERGED, trusted) as model:
-                    of_step = jobs_of(config, drawn_as, model, splits)
-                    await _draw_model(config, drawn_as, of_step)
-                hashes = {name: getattr(of_step[0].metadata, name) for name in HASHES}
-                origin = {"shards": shard_hashes(str(path)), "hashes": hashes}
-                atomic_write.write_text(folder / SAMPLED_FROM, json.dumps(origin, indent=1) + "\n")
+            trusted = config.actor_rollout_ref.model.trust_remote_code
+            with temporary_model_folder(str(path), folder / MERGED, trusted) as model:
+                of_step = jobs_of(config, drawn_as, model, splits)
+                await _draw_model(config, drawn_as, of_step)
             found[name][step] = _files(of_step)
     return found
-
-
-def _sampled_before(checkpoint: Path, folder: Path, jobs: list[SamplingJob], seed: int) -> list[SamplingJob] | None:
-    """The jobs of a checkpoint, if all of their samples were drawn from these shards: nothing has to be merged then.
-
-    Args:
-        jobs: the model's own jobs, which differ only in the weights, and those of a base in the seed.
-        seed: of the checkpoint's samples.
-    """
-    if not (folder / SAMPLED_FROM).is_file():
-        return None
-    origin = json.loads((folder / SAMPLED_FROM).read_text())
-    if origin["shards"] is None or origin["shards"] != shard_hashes(str(checkpoint)):
-        return None
-    found = [
-        replace(
-            job,
-            output=folder / job.output.name,
-            settings=replace(job.settings, seed=seed),
-            metadata=replace(job.metadata, seed=seed, **origin["hashes"]),
-            responses=job.responses and folder / job.responses.name,
-        )
-        for job in jobs
-    ]
-    return found if all(job.complete() for job in found) else None
 
 
 async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) -> None:

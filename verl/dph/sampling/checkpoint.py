@@ -59,12 +59,6 @@ def check_model(model: str) -> None:
         _shards(checkpoint)
 
 
-def shard_hashes(model: str) -> dict[str, str] | None:
-    """{file: sha256} of the shards that `temporary_model_folder` would merge; None if it would merge none."""
-    _, checkpoint = _find(model)
-    return None if checkpoint is None else _hashes(checkpoint)
-
-
 @contextmanager
 def temporary_model_folder(model: str, merged: Path, trust_remote_code: bool) -> Iterator[str]:
     """Like model_folder, but shards that are not merged yet are merged into `merged`, which is removed at the end."""
