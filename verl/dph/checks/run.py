@@ -134,7 +134,9 @@ def _complete(config: DictConfig) -> None:
             f"trainer.default_local_dir={config.trainer.default_local_dir} cannot be a folder, because {exists} is a "
             "file: name another folder (OUTPUT_DIR in the scripts)."
         )
-    config.data.train_files = explored_files(config.data)
+    explored = explored_files(config.data)
+    if len(explored) > len(files_of(config.data.train_files)):
+        config.data.train_files = explored
     if not config.data.val_files:
         if config.trainer.val_only:
             raise UserError(
