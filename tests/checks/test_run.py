@@ -39,13 +39,13 @@ def test_a_run_that_can_start_passes(run):
 
 def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
     """As verl's workers make it, and as Ray carries it to them."""
-    composed = compose("dph_trainer", [f"{ACTOR}ppo_micro_batch_size_per_gpu=1", f"{ETA}gain=0.3"])
+    composed = compose("dph_trainer", [f"{ACTOR}ppo_micro_batch_size_per_gpu=1", f"{ETA}final_ratio=0.3"])
     actor = pickle.loads(pickle.dumps(omega_conf_to_dataclass(composed.actor_rollout_ref.actor)))
     assert isinstance(actor, DPHActorConfig) and isinstance(actor, FSDPActorConfig)
     assert (actor.sft_loss_mode, actor.sft_log_ratio_max, actor.ppo_max_token_len_per_gpu) == ("none", 1.0, None)
-    assert actor.sft_loss_control == EtaControl(gain=0.3)
+    assert actor.sft_loss_control == EtaControl(final_ratio=0.3)
     with pytest.raises(FrozenInstanceError):
-        actor.sft_loss_control.gain = 0.1
+        actor.sft_loss_control.final_ratio = 0.1
 
 
 VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
@@ -72,7 +72,7 @@ VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
         (f"{ACTOR}alpha_coeff", 1.0, "alpha_coeff=1.0 must be "),
         (f"{ACTOR}policy_loss_coeff", -1, "policy_loss_coeff=-1 must be "),
         (f"{ETA}final_ratio", 1.5, "final_ratio=1.5 must be "),
-        (f"{ETA}gain", 5.0, "gain=5.0 must be "),
+        (f"{ETA}final_ratio", 5.0, "final_ratio=5.0 must be "),
         ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0, or a whole number from 8 to 128."),
         ("trainer.logger", ["console", "fiel"], "trainer.logger='fiel' is unknown: use one of wandb, mlflow"),
         ("trainer.logger", "fiel", "trainer.logger='fiel' is unknown: use one of wandb, mlflow"),
