@@ -12,7 +12,7 @@ from rl.checks.finding import Finding, ok, skipped
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.common.model_files import parameters_in_files
-from rl.common.size import in_bytes
+from rl.common.text import in_bytes
 
 # Bytes per parameter of what a checkpoint can hold (actor.checkpoint.save_contents; verl/utils/checkpoint/
 # checkpoint_manager.py): float32 weights, Adam's two moments.

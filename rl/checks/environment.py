@@ -6,7 +6,7 @@ import tempfile
 
 from rl.checks.finding import Finding, Unknown, fail, ok, skipped, warn
 from rl.checks.machine import Machine
-from rl.common.size import GB
+from rl.common.text import GB
 
 # The version whose hooks verl.dph overrides.
 VERL = "0.9.1"

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 from rl.common.cli import find_user_error
 from rl.common.errors import UserError
-from rl.common.listed import listed
+from rl.common.text import listed
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError, file_errors
 from rl.common.outcomes import GOLD_FAILURES
-from rl.data.wording import named, number_of, printable, shortened, without_reference
+from rl.common.text import named, number_of, printable, shortened, without_reference
 
 PROBLEMS_EXIT_CODE = 1
 PROMPTS = "prompts"

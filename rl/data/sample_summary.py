@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rl.common.text import histogram
 from rl.data.sample_file import read_metadata, read_samples
-from rl.data.wording import histogram
 from rl.metrics.pass_at_k import k_values, pass_at_k
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
+from rl.common.text import histogram, named, number_of, without_reference
 from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files, next_step
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
-from rl.data.wording import histogram, named, number_of, without_reference
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from rl.common.duration import duration
+from rl.common.text import duration
 from rl.data.training_run import LOGS
 
 if TYPE_CHECKING:

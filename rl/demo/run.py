@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from rl.common.cli import as_shown, output_folder, user_errors_exit
 from rl.common.errors import UserError
-from rl.common.listed import listed
 from rl.common.signals import exit_on_sigterm
+from rl.common.text import listed
 from rl.demo.experiment import (
     DEVICES,
     EVAL_SAMPLES,

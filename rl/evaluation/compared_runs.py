@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.common.shortest_names import shortest_names
+from rl.common.text import shortest_names
 from rl.data.sample_file import read_metadata
 from rl.data.training_run import LOGS, step_of
 from rl.evaluation.analysis.questions import are_those_sampled, groups_of

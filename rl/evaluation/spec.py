@@ -26,7 +26,7 @@ from pydantic import (
 
 from rl.common import atomic_write
 from rl.common.errors import UserError, file_errors
-from rl.common.listed import listed
+from rl.common.text import listed
 from rl.data.benchmarks import BENCHMARKS
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES, OTHERS

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
 from rl.common.errors import UserError
-from rl.common.listed import listed
+from rl.common.text import listed
 from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.setting import TopK
 from rl.data.benchmarks import BENCHMARKS, SQL

@@ -8,7 +8,7 @@ import pytest
 
 from rl.checks import environment
 from rl.checks.machine import Machine
-from rl.common.size import GB
+from rl.common.text import GB
 from tests.checks.conftest import h100
 
 PACKAGES = {"python": "3.12.1", "verl": "0.9.1", "vllm": "0.24.0"}

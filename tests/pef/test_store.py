@@ -11,7 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
-from rl.common.size import in_bytes
+from rl.common.text import in_bytes
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 

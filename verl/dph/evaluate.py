@@ -26,9 +26,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from rl.checks.files import check_file, check_model
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
-from rl.common.listed import listed
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
+from rl.common.text import listed
 from rl.configuration.names import EVALUATE, devices
 from rl.configuration.settle import absolute
 from rl.data.training_run import CONSOLE, Run, earlier_checkpoints

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError, file_errors
-from rl.common.size import in_bytes
+from rl.common.text import in_bytes
 from rl.data.training_run import BEST, MANIFEST, RECORD, Run, checkpoint_folder, named_step, newest_checkpoint
 from verl.dph.sampling.checkpoint import MERGED_FROM, check_model, temporary_model_folder
 

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 from rl.common.outcomes import INFRA_ERROR
+from rl.common.text import first_of, named, number_of
 from rl.data.benchmarks import SqlDataset
 from rl.data.json_text import HALF_A_PAIR
 from rl.data.prepare.prompt_template import fit_sql_prompt
@@ -22,7 +23,6 @@ from rl.data.prepare.published import Input, Record, read_json_list, read_record
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.tokenizer import Budget
-from rl.data.wording import first_of, named, number_of
 from rl.scorer.databases import find_database
 from rl.scorer.outcomes import UnknownQuestion
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rl.data.wording import number_of
+from rl.common.text import number_of
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.measures import CLAIMED, in_words, metrics_for

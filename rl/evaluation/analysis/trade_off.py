@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rl.common.listed import listed
+from rl.common.text import listed
 from rl.evaluation.analysis.claims import SUPPORTED, compared
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.over_seeds import base_values

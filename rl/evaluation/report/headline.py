@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rl.common.listed import listed
+from rl.common.text import listed
 from rl.evaluation.analysis.claims import LOWER, SUPPORTED, metric_name
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.analysis.findings import Findings, Sides, leading_methods

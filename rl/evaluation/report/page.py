@@ -6,11 +6,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from rl.common.duration import duration
 from rl.common.git_state import git_state
 from rl.common.installed import installed_version
-from rl.common.listed import listed
-from rl.data.wording import number_of
+from rl.common.text import duration, listed, number_of
 from rl.evaluation.analysis.claims import INCONCLUSIVE, Claim
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.findings import Findings

@@ -8,8 +8,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rl.common.errors import UserError
+from rl.common.text import number_of
 from rl.data.sample_file import SampleMetadata, read_metadata
-from rl.data.wording import number_of
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS
 from rl.evaluation.analysis.findings import leading_methods
 from rl.evaluation.analysis.over_seeds import (

@@ -10,9 +10,9 @@ from rl.checks.files import files_of
 from rl.checks.finding import Finding, warn
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
+from rl.common.text import number_of
 from rl.data.rows import ids_of
 from rl.data.training_run import read_manifest
-from rl.data.wording import number_of
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.refinement import failed_ids
 from verl.dph.pef.row_filter import usable

@@ -19,10 +19,10 @@ from transformers import PreTrainedTokenizerBase
 from rl.checks.files import files_of, prompt_settings, uses_samples
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.common.text import number_of
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
 from rl.data.rows import Prompt, PromptFiles, ids_of, rows_with
 from rl.data.sample_file import read_metadata, read_samples
-from rl.data.wording import number_of
 from rl.scorer.client.protocol import Score
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.pef import refinement

@@ -19,7 +19,7 @@ import torch
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
-from rl.common.size import in_bytes
+from rl.common.text import in_bytes
 
 FORMAT = "dph-store/1"
 

@@ -1,14 +1,43 @@
-"""Counts, lists and histograms for programs' output."""
+"""Numbers, names, lists and texts in programs' output."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+GB = 10**9
 # A sentence lists at most this many items.
 NAMED = 3
 BAR_WIDTH = 40
 # A long text is shown with this many characters of its start and of its end.
 _HEAD, _TAIL = 400, 200
+
+
+def duration(seconds: float) -> str:
+    """0.009 -> "under 0.1 s", 2.345 -> "2.3 s", 23.4 -> "23 s", 150 -> "2 min", 7500 -> "2 h 5 min"."""
+    if 0 < seconds < 0.1:
+        return "under 0.1 s"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s".replace(".0 ", " ")
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def in_bytes(count: float) -> str:
+    """2.5e9 -> "2.5 GB"."""
+    return f"{count / GB:.3g} GB" if count >= GB else f"{count / 1e6:.3g} MB"
+
+
+def number_of(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def first_of(items: Iterable[object]) -> str:
@@ -48,10 +77,6 @@ def histogram(name: str, prompts: Mapping[Any, int], parts: Mapping[Any, str] | 
     return lines
 
 
-def number_of(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
 def shortened(value: Any) -> str:
     """A printable text of bounded length."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -64,3 +89,18 @@ def printable(text: str) -> str:
     """A text without control characters, because a model's text must not steer the terminal, and without half of a
     surrogate pair, which cannot be written."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortest_names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of each path, joined by _, as many as make all names differ; numbered if none does.
+
+    Args:
+        paths: all different.
+    """
+    names: list[str] = []
+    for parts in range(1, max((len(path.parts) for path in paths), default=0) + 1):
+        names = ["_".join(path.parts[-parts:]).removeprefix("/_").strip("/") for path in paths]
+        if len({*names}) == len(names):
+            return names
+    # a/b_c and a_b/c.
+    return [f"{name}_{number}" for number, name in enumerate(names, start=1)]

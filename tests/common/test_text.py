@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.common.shortest_names import shortest_names
+from rl.common.text import shortest_names
 
 
 @pytest.mark.parametrize(
