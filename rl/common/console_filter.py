@@ -32,46 +32,32 @@ _SHOWN = {each["name"]: each["console"] for metrics in _METRICS.values() for eac
 _VALIDATION = "val-core/"
 
 
-def shown(line: str) -> str | None:
-    """What the terminal shows of a line of output; None for nothing."""
-    of_ray = _RAY.match(line)
-    text = line[of_ray.end() :] if of_ray else line
-    if step := _STEP.search(text):
-        return _step(*step.groups())
-    if text.startswith(MARK):
-        return text.removeprefix(MARK)
-    return text if _ERROR.search(text) else None
+class Terminal:
+    """Decides what the terminal shows.
 
-
-class Errors:
-    """Show each error of verl and Ray once, with the exception at the end of its traceback.
-
-    When a scorer is down, every rollout of a step fails with a message that differs only in the rollout's name.
+    An error of verl or Ray is shown once, with the exception at the end of its traceback: when a scorer is down, every
+    rollout of a step fails with a message that differs only in the rollout's name.
     """
 
     def __init__(self) -> None:
-        self._shown: set[str] = set()
+        self._errors: set[str] = set()
         self._raises = False  # an error was shown, and its exception has not come yet
 
     def shown(self, line: str) -> str | None:
-        """What the terminal shows of a line of output; None for nothing."""
-        text = shown(line)
-        if text is None:
-            of_ray = _RAY.match(line)
-            rest = line[of_ray.end() :] if of_ray else line
-            if not (self._raises and _RAISED.match(rest)):
-                return None
-            text, self._raises = rest, False
-        elif not _ERROR.search(text):
-            return text
-        else:
-            self._raises = True
-        key = _NUMBER.sub("#", text)
-        if key in self._shown:
-            self._raises = False
+        """What is shown of a line of output; None for nothing."""
+        text = _RAY.sub("", line)
+        if step := _STEP.search(text):
+            return _step(*step.groups())
+        if text.startswith(MARK):
+            return text.removeprefix(MARK)
+        error = _ERROR.search(text) is not None
+        if not error and not (self._raises and _RAISED.match(text)):
             return None
-        self._shown.add(key)
-        return text
+        key = _NUMBER.sub("#", text)
+        new = key not in self._errors
+        self._errors.add(key)
+        self._raises = error and new
+        return text if new else None
 
 
 def _step(number: str, metrics: str) -> str:
@@ -83,14 +69,14 @@ def _step(number: str, metrics: str) -> str:
 
 
 def _short(value: str) -> str:
-    found = re.search(r"-?\d+(\.\d+)?(e[+-]?\d+)?", value.rpartition("(")[2])
+    found = re.search(r"-?\d+(\.\d+)?(e[+-]?\d+)?", value.rpartition("(")[2])  # np.float64(0.5)
     return f"{float(found[0]):.4g}" if found else value
 
 
 def filter_output(path: str) -> None:
-    """Read stdin to its end; write all but progress bars to the file, and what `shown` returns to stdout."""
+    """Read stdin to its end; write all but progress bars to the file, and what people need to stdout."""
     rest, after_bar, end_of_bar = b"", False, "\r\x1b[K" if os.isatty(1) else "\n"
-    errors = Errors()
+    terminal = Terminal()
     with open(path, "ab", buffering=0) as log:
         while data := os.read(0, 1 << 16):
             *lines, rest = re.split(rb"[\r\n]", rest + data)
@@ -99,7 +85,7 @@ def filter_output(path: str) -> None:
             for line in (line.decode(errors="replace") for line in lines):
                 bar = None if _RAY.match(line) else _BAR.match(line)
                 line = line[bar.end() :] if bar else line
-                text, after = errors.shown(line), end_of_bar if after_bar else ""
+                text, after = terminal.shown(line), end_of_bar if after_bar else ""
                 # The program continues without disk space and without a terminal.
                 with suppress(OSError):
                     if bar:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rl.common import console_filter
-from rl.common.console_filter import Errors, shown
+from rl.common.console_filter import Terminal
 from rl.common.console_log import console_log
 
 PROGRAM = """
@@ -81,11 +81,11 @@ def test_verbose_leaves_it_all_on_the_terminal(tmp_path, monkeypatch, capfd):
     ],
 )
 def test_lines_of_other_processes(line, text):
-    assert shown(line) == text
+    assert Terminal().shown(line) == text
 
 
 def test_an_error_that_all_rollouts_have_is_shown_once_with_its_cause():
-    errors, lines = Errors(), []
+    lines = []
     for number in range(64):
         lines += [
             f"ERROR:2026-11-23 10:00:0{number % 10},12:Error in _run_prompt for uid=step00000001-{number:06d}",
@@ -94,8 +94,8 @@ def test_an_error_that_all_rollouts_have_is_shown_once_with_its_cause():
             "rl.scorer.client.protocol.ScorerUnavailable: No scorer answers at http://127.0.0.1:9 (9 attempts)",
         ]
     lines += ["ERROR another one", "dph: a scorer rests", "ValueError: x", "ValueError: nobody asked"]
-    terminal = [text for text in map(errors.shown, lines) if text is not None]
-    assert terminal == [lines[0], lines[3], "ERROR another one", "a scorer rests", "ValueError: x"]
+    shown = [text for text in map(Terminal().shown, lines) if text is not None]
+    assert shown == [lines[0], lines[3], "ERROR another one", "a scorer rests", "ValueError: x"]
 
 
 def test_an_interrupted_filter_reads_to_the_end_of_the_output(tmp_path):
