@@ -5,7 +5,6 @@ the number of correct samples in a column BASE_CORRECT; it is 0 for prompts that
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,22 +34,22 @@ class Split:
     overlong: int  # prompts that were too long to be sampled, also left out
 
 
-def split(data: Path, samples: Sequence[Path], *, threshold: int, n: int, keep_zero: bool) -> Split:
+def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool) -> Split:
     """Split the rows of `data` by the samples of its prompts.
 
     Args:
-        samples: files of the presampler; several are combined, and must come from the same settings.
+        samples: the file of the presampler.
         threshold: the number of correct samples that makes a prompt near-perfect, 1..n.
         n: samples per prompt.
         keep_zero: whether prompts without any correct sample stay in the wrong part.
 
     Raises:
-        UserError: a setting is impossible, the samples belong to another parquet or to several runs, an id is unknown
+        UserError: a setting is impossible, the samples belong to another parquet, an id is unknown
             or has too few or too many samples, or a part would be empty.
     """
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
-    metadata = _common_metadata(data, samples, n)
+    metadata = _metadata(data, samples, n)
     with open_parquet(data, ["id"], "make it with the project's data scripts") as parquet:
         table = parquet.read()
     if not pa.types.is_integer(table.schema.field("id").type):
@@ -124,42 +123,33 @@ def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_k
     return f"{part} is empty at the threshold {threshold} (prompts by correct samples: {histogram}): {hint}."
 
 
-def _common_metadata(data: Path, samples: Sequence[Path], n: int) -> SampleMetadata:
-    first = read_metadata(samples[0])
-    for other in samples[1:]:
-        difference = first.difference(read_metadata(other))
-        if difference:
-            raise UserError(
-                f"{samples[0]} and {other} are samples of different runs ({difference}): split one of them."
-            )
-    if first.n != n:
-        raise UserError(f"{samples[0]} was drawn with n = {first.n} samples per prompt, not {n}: pass --n {first.n}.")
-    if file_sha256(data) not in first.data_files.values():
+def _metadata(data: Path, samples: Path, n: int) -> SampleMetadata:
+    found = read_metadata(samples)
+    if found.n != n:
+        raise UserError(f"{samples} was drawn with n = {found.n} samples per prompt, not {n}: pass --n {found.n}.")
+    if file_sha256(data) not in found.data_files.values():
         raise UserError(
-            f"{data} is not the file that {samples[0]} was sampled from ({', '.join(first.data_files)}): give that "
+            f"{data} is not the file that {samples} was sampled from ({', '.join(found.data_files)}): give that "
             "file, or sample this one."
         )
-    return first
+    return found
 
 
-def _correct_counts(samples: Sequence[Path], n: int) -> tuple[dict[int, int], Counter[int]]:
+def _correct_counts(samples: Path, n: int) -> tuple[dict[int, int], Counter[int]]:
     """Number of correct samples by id, and of those whose reference failed; each id must have n."""
     correct: Counter[int] = Counter()
     gold_failures: Counter[int] = Counter()
     drawn: defaultdict[int, set[int]] = defaultdict(set)  # the samples' numbers by id
-    for path in samples:
-        for record in read_samples(path):
-            if record.sample in drawn[record.id]:
-                raise UserError(
-                    f"{path}: sample {record.sample} of id {record.id} is given twice: give each file once."
-                )
-            drawn[record.id].add(record.sample)
-            correct[record.id] += record.acc
-            gold_failures[record.id] += record.outcome in GOLD_FAILURES
+    for record in read_samples(samples):
+        if record.sample in drawn[record.id]:
+            raise UserError(f"{samples}: sample {record.sample} of id {record.id} is there twice: sample again.")
+        drawn[record.id].add(record.sample)
+        correct[record.id] += record.acc
+        gold_failures[record.id] += record.outcome in GOLD_FAILURES
     for id, numbers in drawn.items():
         if (number := len(numbers)) != n:
             hint = "re-run the sampler to resume" if number < n else "sample again"
-            raise UserError(f"{', '.join(map(str, samples))}: id {id} has {number} samples, not {n}: {hint}.")
+            raise UserError(f"{samples}: id {id} has {number} samples, not {n}: {hint}.")
     return dict(correct), gold_failures
 
 

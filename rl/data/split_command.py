@@ -52,11 +52,11 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
             )
         threshold = options.threshold or launch.near_perfect
         data = (options.data or _only(launch.train_files)).expanduser()
-        samples = [file.expanduser() for file in options.samples or [Path(launch.samples)]]
+        samples = (options.samples or Path(launch.samples)).expanduser()
         correct, wrong = (Path(part).expanduser() for part in (launch.train_correct, launch.train_wrong))
         if options.out:
             correct, wrong = options.out / CORRECT_NAME, options.out / WRONG_NAME
-        _check_parts(correct, wrong, [data, *samples])
+        _check_parts(correct, wrong, [data, samples])
         parts = split(data, samples, threshold=threshold, n=n, keep_zero=keep_zero)
         write_split(parts, correct, wrong)
         sys.stdout.write(summary(parts, threshold, n, launch.paper))
@@ -147,7 +147,7 @@ def parser(default: str = DEFAULT_EXPERIMENT) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_experiment(parser, default)
-    add("--samples", type=Path, nargs="+", metavar="FILE", help="default: SAMPLES, else DATA_DIR/generate_data/0.jsonl")
+    add("--samples", type=Path, metavar="FILE", help="default: SAMPLES, else DATA_DIR/generate_data/0.jsonl")
     add("--data", type=Path, metavar="FILE", help="the parquet that was sampled (default: TRAIN_FILE)")
     add("--out", type=output_folder, metavar="FOLDER", help="folder of the two parts (default: DATA_DIR)")
     add("--threshold", type=_positive, help="correct samples of a near-perfect prompt (default: the experiment's)")

@@ -20,7 +20,7 @@ def ids(part: pa.Table | Path) -> list[int]:
     return (pq.read_table(part) if isinstance(part, Path) else part)["id"].to_pylist()
 
 
-def parts_of(data: Path, *samples: Path, threshold: int = 3, n: int = N, keep_zero: bool = True) -> Split:
+def parts_of(data: Path, samples: Path, threshold: int = 3, n: int = N, keep_zero: bool = True) -> Split:
     return split(data, samples, threshold=threshold, n=n, keep_zero=keep_zero)
 
 
@@ -73,13 +73,7 @@ def test_laws(tmp_path_factory, counts, threshold, keep_zero):
     assert parts.pass_counts == Counter(counts)
 
 
-def test_samples_in_several_files_and_prompts_that_were_too_long(tmp_path, data):
-    one = write_samples(tmp_path / "0.jsonl", data, {10: CORRECT[10], 20: CORRECT[20]})
-    two = write_samples(tmp_path / "1.jsonl", data, {30: CORRECT[30], 40: CORRECT[40]})
-    assert ids(parts_of(data, one, two).correct) == [10, 20]
-    other = write_samples(tmp_path / "2.jsonl", data, {40: CORRECT[40]}, model_hash="zz")
-    with pytest.raises(UserError, match="2.jsonl are samples of different runs .model_hash mh, not zz"):
-        parts_of(data, one, other)
+def test_prompts_that_were_too_long(tmp_path, data):
     sampled = {id: accs for id, accs in CORRECT.items() if id != 10}
     parts = parts_of(data, write_samples(tmp_path / "3.jsonl", data, sampled, rows=3, overlong_ids=[10]))
     assert (ids(parts.correct), ids(parts.wrong), parts.overlong) == ([20], [30, 40], 1)

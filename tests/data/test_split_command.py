@@ -204,7 +204,8 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
     wrong = write_parquet(tmp_path / "train_wrong.parquet", *map(math_row, CORRECT))
     blocked = tmp_path / "blocked"
     (blocked / "train_correct.parquet" / "mine").mkdir(parents=True)
-    of_wrong, half = samples("w", of=wrong), samples("half", {id: accs[:2] for id, accs in CORRECT.items()})
+    of_wrong, twice = samples("w", of=wrong), samples("twice")
+    twice.write_text(2 * twice.read_text())
     without_30 = {id: accs for id, accs in CORRECT.items() if id != 30}
     for arguments, sentence in [
         ([samples("few", {**CORRECT, 20: [1, 1]})], "id 20 has 2 samples, not 4: re-run the sampler"),
@@ -225,7 +226,7 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
         ([samples("d", of=damaged), "--data", damaged], "cannot be read as parquet"),
         ([good, "--out", blocked], "cannot be written"),
         ([of_wrong, "--data", wrong, "--out", wrong.parent], "train_wrong.parquet, which it reads: give another"),
-        ([half, half], "sample 0 of id 10 is given twice: give each file once"),
+        ([twice], "sample 0 of id 10 is there twice: sample again"),
     ]:
         options = ["--data", data, "--out", tmp_path / "out", "--n", N, "--threshold", 3]
         assert sentence in run_program(PROGRAM, *options, "--samples", *arguments), arguments
