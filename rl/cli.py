@@ -173,15 +173,14 @@ evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evalu
 def evaluate_parser() -> argparse.ArgumentParser:
     class ConfigParser(argparse.ArgumentParser):
         def format_help(self) -> str:
-            from rl.configuration.programs import program_help
+            from rl.configuration.programs import usage
 
-            return f"{program_help(self.prog, 'evaluate')}\n{self.epilog}\n"
+            return f"{usage(self.prog, 'evaluate')}\n{self.epilog}\n"
 
     parser = ConfigParser()
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--cfg", choices=("job",))
     parser.add_argument("--resolve", action="store_true")
-    parser.add_argument("--help-all", action="store_true")
     return parser
 
 

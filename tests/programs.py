@@ -16,21 +16,28 @@ SERVER_START_S, SERVER_END_S = 60, 20
 # Variables of verl.dph's programs on the CPU.
 ON_CPU = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 # Variables of a training run at its smallest, through a launch script.
+# Environment variables, and settings by their keys (apart).
 SMALL_RUN = {
     "PYTHON": sys.executable,
     "DEVICE": "cpu",
     "GPUS_PER_NODE": "1",
     "OMP_NUM_THREADS": "1",
-    "TRAIN_BATCH_SIZE": "4",
-    "MINI_BATCH_SIZE": "2",
-    "ROLLOUT_N": "4",
-    "SFT_BATCH_SIZE": "4",
-    "SFT_NORMALIZATION": "per_set",
-    "LEARNING_RATE": "1e-3",
-    "EPOCHS": "100",
-    "TEST_FREQ": "-1",
+    "data.train_batch_size": "4",
+    "actor_rollout_ref.actor.ppo_mini_batch_size": "2",
+    "actor_rollout_ref.rollout.n": "4",
+    "launch.sft_batch_size": "4",
+    "launch.sft_normalization": "per_set",
+    "actor_rollout_ref.actor.optim.lr": "1e-3",
+    "trainer.total_epochs": "100",
+    "trainer.test_freq": "-1",
     "SEED": "1",
 }
+
+
+def apart(settings: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment variables, and the others as words KEY=VALUE."""
+    words = [f"{name}={value}" for name, value in settings.items() if "." in name]
+    return {name: value for name, value in settings.items() if "." not in name}, words
 
 
 def output_of(

@@ -9,7 +9,6 @@ is missing or not finite, or if rollout and actor are not the same policy. --sma
 
 import argparse
 import json
-import os
 import statistics
 import sys
 from collections.abc import Sequence
@@ -48,29 +47,41 @@ OF_TRAINING, ON_A_GPU = ("actor/grad_norm",), (CORRELATION,)
 OF_REHEARSAL = ("dph/divergence", "dph/kl_ref_policy", "dph/rows")
 
 # A call on a lent machine ends within ten minutes, and the next one goes on from the last checkpoint.
-VARIABLES = {"SAVE_FREQ": "10"}
+SAVING = "trainer.save_freq=10"
 
 # With --small: two steps of DPH-JS.
 SMALL_METHODS, SMALL_STEPS = ["dph_js"], 2
 SMALL_MODEL = replace(SMOLLM2, train=16, in_domain=2, out_of_domain=1)
-SMALL_VARIABLES = {"TRAIN_BATCH_SIZE": "2", "MINI_BATCH_SIZE": "2", "ROLLOUT_N": "4", "SFT_BATCH_SIZE": "2"}
 # After a shorter fine-tuning few problems are solved in 7 of 8 samples: all correct samples are rehearsed.
 SMALL_WORDS = {
     "model": ["--steps=10", "--batch-size=8"],
     # Prompts without a correct sample are kept: those with one of 8 can be fewer than a batch.
     "split": ["--threshold=2", "--keep-zero"],
     "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all", "data.sft_top_k=8"],
+    "train_dph_js": [
+        *("data.train_batch_size=2", "data.sft_batch_size=2"),
+        *("actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=4"),
+    ],
     "evaluate_base": ["evaluate.n=8"],
     "evaluate_dph_js": ["evaluate.n=8"],
 }
 
 
-class SmallDemo(Demo):
-    """The demo with SMALL_WORDS."""
+class SavingDemo(Demo):
+    """The demo with SAVING."""
 
     def stages(self) -> list[Stage]:
-        stages = super().stages()
-        return [replace(stage, command=[*stage.command, *SMALL_WORDS.get(stage.name, [])]) for stage in stages]
+        return [replace(stage, command=[*stage.command, *self.words(stage.name)]) for stage in super().stages()]
+
+    def words(self, stage: str) -> list[str]:
+        return [SAVING] if stage.startswith("train_") else []
+
+
+class SmallDemo(SavingDemo):
+    """The demo with SMALL_WORDS too."""
+
+    def words(self, stage: str) -> list[str]:
+        return [*super().words(stage), *SMALL_WORDS.get(stage, [])]
 
 
 def measured(log: TrainingLog) -> dict[str, Any]:
@@ -149,13 +160,11 @@ def main(arguments: list[str] | None = None) -> int:
     exit_on_sigterm()
     ignore_variables()
     folder = options.out.resolve()
-    os.environ.update(VARIABLES)
     with user_errors_exit(resumes=True):
         if options.small:
-            os.environ.update(SMALL_VARIABLES)
             demo: Demo = SmallDemo(folder, SMALL_METHODS, SMALL_STEPS, 1, options.device, SMALL_MODEL)
         else:
-            demo = Demo(folder, method_names(options.methods), options.steps, 1, options.device, SMOLLM2)
+            demo = SavingDemo(folder, method_names(options.methods), options.steps, 1, options.device, SMOLLM2)
         try:
             demo.run()
         finally:

@@ -31,7 +31,7 @@ GENERATORS = {
     "reward models": reference.reward_models,
     "guesses": reference.guesses,
     "engines": reference.engines,
-    "script variables": reference.script_variables,
+    "environment variables": reference.environment_variables,
     "methods of the paper": partial(reference.methods_of, "paper"),
     "methods beyond the paper": partial(reference.methods_of, "extension"),
     "methods of others": partial(reference.methods_of, "baseline"),

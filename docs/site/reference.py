@@ -1,17 +1,14 @@
-"""Reference pages from the programs: `dph`'s parsers, the tables of settings, the launch scripts' --help."""
+"""Reference pages from the programs: `dph`'s parsers, the tables of settings, the files of methods."""
 
 import argparse
 import json
-import os
 import re
-import sys
 from functools import partial
 from pathlib import Path
-from unittest import mock
 
 from rl import cli
 from rl.common import training_metrics as training
-from rl.configuration.arguments import run_of
+from rl.configuration import CONFIG_DIR
 from rl.configuration.divergences import DIVERGENCES, Divergence
 from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS, shown
@@ -19,7 +16,6 @@ from rl.configuration.setting import Setting
 from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
 from rl.data.questions import TASK_PREFIX
 from rl.evaluation.measures import MEASURES, definitions
-from rl.launch.help import help_text
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import BY_STRUCTURE, KNOWN_STYLES
 from rl.scorer.config import MathSettings, ScorerSettings, ServerSettings, SqlSettings, TaskSettings
@@ -28,7 +24,6 @@ from rl.scorer.sql.compare import COMPARISONS, GoldRows
 from rl.scorer.sql.engines import ENGINES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCRIPT = "scripts/llama/js_kl.sh"
 LONGEST_LABEL = 24  # characters of a line of the site's contents
 
 
@@ -206,21 +201,17 @@ def engines() -> str:
     return "\n".join(rows)
 
 
-def script_variables() -> str:
-    """The environment variables of the launch scripts, as `--help` prints them for the paper's SQL experiment."""
-    with mock.patch.dict(os.environ, {}, clear=True):
-        shown = help_text(run_of(SCRIPT, ["--help"]))
-    _, _, text = shown.replace(f"{REPOSITORY}/", "").replace(sys.executable, "python").partition("current values:\n")
-    return _fenced(text.strip("\n"), "bash")
+def environment_variables() -> str:
+    """The file that names the environment variables."""
+    return _fenced((CONFIG_DIR / "experiment" / "base" / "environment.yaml").read_text(), "yaml")
 
 
 def methods_of(kind: str) -> str:
-    """The methods of a kind: script, arguments, description, and the variables of their own."""
-    rows = ["| script | arguments | what it does | its variables |", "|---|---|---|---|"]
+    """The methods of a kind: script, arguments and description."""
+    rows = ["| script | arguments | what it does |", "|---|---|---|"]
     for name, method in methods(*([PREPARATION, PAPER] if kind == PAPER else [kind])).items():
-        own = ", ".join(f"`{variable}`" for variable in method.variables())
         words = " ".join(method.arguments)
-        rows.append(f"| `{name}.sh` | `{words}` | {_cell(method.description)} | {own} |")
+        rows.append(f"| `{name}.sh` | `{words}` | {_cell(method.description)} |")
     return "\n".join(rows)
 
 

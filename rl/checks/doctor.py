@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.checks import environment
-from rl.checks.finding import Check, Finding, fail, look_at, skipped, warn
+from rl.checks.finding import Check, Finding, fail, look_at, skipped
 from rl.checks.machine import Machine
 from rl.common.errors import UserError, cause_in
-from rl.configuration.methods import known_variables
-from rl.configuration.names import misspelt
+from rl.configuration.names import python
 
 if TYPE_CHECKING:
     from rl.configuration.run import Run
@@ -80,18 +79,16 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
     Raises:
         UserError: the script rejects its arguments.
     """
-    run, missing, warnings = None, None, [*misspelt(os.environ, known_variables())]
+    run, missing = None, None
     if script:
         try:
             from rl.configuration.arguments import run_of
-            from rl.configuration.ignored import ignored
+            from rl.configuration.variables import check_variables
         except ImportError as error:
             missing = error
         else:
+            check_variables(os.environ)
             run = run_of(script[0], script[1:])
-            warnings += ignored(run, os.environ)
-    for sentence in warnings:
-        yield "variables", warn(sentence, "")
     machine = Machine.of(run)
     yield from look_at(CHECKS, machine)
     if missing is not None:
@@ -116,12 +113,14 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
             instead = skipped("each node starts a scorer of its own; training checks them once all have joined")
         elif not launch.scorer:  # the script starts its own
             config, databases = Path(launch.scorer_config), Path(launch.databases) if launch.databases else None
-            server = temporary_scorer(config, databases, folder / "scorer.log", launch.python)
+            server = temporary_scorer(config, databases, folder / "scorer.log", python())
             try:
                 variables |= UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
                 begins = f"{config} starts: "
             except UserError as error:
-                instead = fail(str(error), f"correct SCORER_CONFIG={config} or DATABASE_PATH={launch.databases}.")
+                instead = fail(
+                    str(error), f"correct launch.scorer_config={config} or DATABASE_PATH={launch.databases}."
+                )
         for name, finding in _printed_by_the_run(run, variables, folder / "errors.log"):
             if name == "scorer":
                 finding = instead or replace(finding, found=begins + finding.found)
@@ -130,7 +129,7 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
 
 def _printed_by_the_run(run: "Run", variables: dict[str, str], log: Path) -> Iterator[tuple[str, Finding]]:
     """The findings of `python -m verl.dph.checks`."""
-    command = [run.launch.python, "-m", "verl.dph.checks", *run.words[1:]]
+    command = [python(), "-m", "verl.dph.checks", *run.words[1:]]
     with open(log, "wb") as errors:
         process = subprocess.Popen(
             command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True

@@ -10,19 +10,17 @@ from rl.common.errors import UserError
 from rl.common.model_files import check_hub
 from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, WRONG_NAME
 
-_SPLIT = "run dph split after offline_sampling.sh"
+_SPLIT = "run dph split after dph presample"
 _PUBLISHED = "the commands of docs/howto/data.md write it"
-# The variables that may name the training files, beside TRAIN_FILE.
-_OF_TRAINING = ("TRAIN_WRONG", "TRAIN_UNSOLVED", "BASELINE_FILES")
 # How to get the file of a setting.
 _ORIGIN = {
     "data.train_files": f"{_PUBLISHED}; set TRAIN_FILE to it",
     "data.val_files": f"{_PUBLISHED}; set VAL_FILES to it; VAL_FILES= trains without validation",
     "data.sft_files": f"{_SPLIT}, which writes {CORRECT_NAME}",
     "data.sft_wrong_files": f"{_SPLIT}, which writes {WRONG_NAME}",
-    "data.sft_samples": "run offline_sampling.sh (scripts/llama, scripts/qwen), which writes it",
+    "data.sft_samples": "run dph presample, which writes it",
     "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
-    "data.sft_pt": "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen), which writes it; set SFT_PT to it",
+    "data.sft_pt": "run dph store, which writes it; set SFT_PT to it",
 }
 
 
@@ -107,18 +105,14 @@ def check_file(key: str, path: Path) -> bool:
 
 def _origin(key: str, path: Path) -> str:
     if path.name == "foreign.pt":
-        return "get_correct_data_tensor.sh writes it with data.sft_responses=FILE; set FOREIGN_PT to it"
+        return "dph store writes it with data.sft_responses=FILE; give launch.foreign_store=PATH"
     if path.parts[-2:] == ("unsolved", WRONG_NAME):
         return (
-            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after offline_sampling.sh; "
-            "set TRAIN_UNSOLVED to it"
+            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after dph presample; "
+            "give launch.train_unsolved=PATH"
         )
     if path.name in (WRONG_NAME, CORRECT_NAME):
         return f"{_SPLIT}, which writes it"
-    if key == "data.train_files":
-        for name in _OF_TRAINING:
-            if path in files_of(os.environ.get(name, "").split(",")):
-                return f"correct the path in {name}"
     return _ORIGIN.get(key, "correct the path")
 
 

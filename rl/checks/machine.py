@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from rl.checks.finding import Unknown
 from rl.common.errors import last_line
 from rl.configuration.names import has_gpu, is_cpu
+from rl.configuration.names import python as interpreter
 
 if TYPE_CHECKING:
     from rl.configuration.run import Run
@@ -47,7 +47,7 @@ class Machine:
 
     device: str
     why: str
-    python: str = field(default_factory=lambda: os.environ.get("PYTHON") or sys.executable)
+    python: str = field(default_factory=interpreter)
     run: "Run | None" = None
     probes: dict[str, dict | Unknown] = field(default_factory=dict)
 
@@ -55,8 +55,8 @@ class Machine:
     def of(cls, run: "Run | None") -> "Machine":
         """The device is the run's (rl/configuration/run.py), else the one that DEVICE names or this machine has."""
         if run is not None:
-            device, python = run.device, run.launch.python
-            return cls("cpu" if is_cpu(device) else device, f"device={device}", python, run)
+            device = run.device
+            return cls("cpu" if is_cpu(device) else device, f"device={device}", run=run)
         if device := os.environ.get("DEVICE", ""):
             return cls("cpu" if is_cpu(device) else device, f"DEVICE={device}")
         if has_gpu():

@@ -75,8 +75,7 @@ def batch(subject: Subject) -> Finding:
     if prompts < size:
         raise UserError(
             f"data.train_batch_size={size} is more than the {prompts} prompts of data.train_files, and a step needs a "
-            "whole batch: lower it (TRAIN_BATCH_SIZE in the scripts, a multiple of MINI_BATCH_SIZE), or give more "
-            "prompts."
+            "whole batch: lower it (to a multiple of ppo_mini_batch_size), or give more prompts."
         )
     return ok(f"{prompts:,} prompts in batches of {size}")
 

@@ -70,7 +70,7 @@ class _Head:
                 raise UserError(
                     f"After {deadline.seconds:g} s the head still waits for {named} of {settings.nodes} to join: start "
                     "the same script on every node with its own NODE_RANK, the same MASTER_ADDR and the same "
-                    "RAY_AUTH_TOKEN, look at the output of those nodes, or raise CLUSTER_WAIT_S."
+                    "RAY_AUTH_TOKEN, look at the output of those nodes, or raise launch.wait_seconds."
                 )
             if time.monotonic() >= report:
                 say(f"the head waits for {named} to join, {deadline.left:.0f} s more")
@@ -81,8 +81,8 @@ class _Head:
             found = ", ".join(f"{count:g} at {node}" for node, count in sorted(gpus.items()))
             raise UserError(
                 f"Training asks for {settings.gpus} GPUs on each of {settings.training_nodes} nodes, and Ray found "
-                f"{found}: set GPUS_PER_NODE to what all of them have, or SCORER_NODES to the number of nodes that "
-                "only score."
+                f"{found}: set GPUS_PER_NODE to what all of them have, or launch.scorer_nodes to the number of "
+                "nodes that only score."
             )
 
     def wait_for_scorers(self, deadline: Deadline) -> str:
@@ -105,7 +105,7 @@ class _Head:
                 if deadline.left == 0:
                     raise UserError(
                         f"The scorer at {address} does not answer the head after {deadline.seconds:g} s: let its port "
-                        "through between the nodes, or give all nodes a SCORER_PORT that is let through."
+                        "through between the nodes, or give all nodes a launch.scorer_port that is let through."
                     )
                 self._tick()
         return ",".join(addresses)

@@ -56,7 +56,10 @@ class RayNode:
             return
         node, said = "the head" if self._rank == HEAD_RANK else f"node {self._rank}", cause_in(self._log)
         if code == _USAGE_ERROR:
-            raise UserError(f"Ray on {node} does not take its arguments ({said}): correct RAY_START_ARGS or NODE_ADDR.")
+            raise UserError(
+                f"Ray on {node} does not take its arguments ({said}): correct launch.ray_arguments or "
+                "launch.node_address."
+            )
         raise ConnectionError(f"Ray on {node} ended: {said} (log: {self._log})")
 
     def _command(self, settings: Settings, folder: Path) -> list[str]:
@@ -94,7 +97,7 @@ def check_port(settings: Settings) -> None:
         reason = os.strerror(error.errno) if error.errno is not None else error
         raise UserError(
             f"Ray's head cannot listen on port {settings.ray_port} ({reason}): end what holds the port (another Ray?), "
-            "or give all nodes another RAY_PORT."
+            "or give all nodes another launch.ray_port."
         ) from None
 
 

@@ -53,10 +53,10 @@ class ScorerServer:
         """
         if self._taken:
             raise UserError(
-                f"Another scorer runs at {self.address}, perhaps on other databases: unset SCORER_PORT, so that this "
-                "run's scorer takes a free port, or name the other one in DPH_SCORER."
+                f"Another scorer runs at {self.address}, perhaps on other databases: leave launch.scorer_port out, so "
+                "that this run's scorer takes a free port, or name the other one in DPH_SCORER."
             )
-        hint = f" (SCORER_CONFIG={self._config}; its port is SCORER_PORT; its log is {self._log})"
+        hint = f" (launch.scorer_config={self._config}; its port is launch.scorer_port; its log is {self._log})"
         _wait(lambda: self.address, lambda: self._ended, seconds, self._log, hint)
         self._answered = True
         return self.address

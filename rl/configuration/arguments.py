@@ -1,6 +1,5 @@
 """The command line of a launch script or of `dph train`: positional arguments, options, and overrides for Hydra."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from rl.common.errors import UserError
 from rl.configuration import methods
+from rl.configuration.old_variables import REPLACED_BY
 from rl.configuration.run import Run
 
 # Positional arguments: the key that each sets, the pattern that it must match, and the words for that in an error.
@@ -20,6 +20,7 @@ _POSITIONS = {
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 # Hydra may read such a NAME as a number, a truth value or null: 2024_11_27 as 20241127.
 _NEEDS_QUOTES = re.compile(r"(?i)[0-9_.e-]+|null|true|false|nan|inf")
+_EXPERIMENT = "experiment="
 _VARIABLE = re.compile(r"[A-Z][A-Z_]*=")
 _OPTION = re.compile(r"-[^0-9.]")
 _DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
@@ -30,8 +31,8 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
 
     Args:
         script: a path such as scripts/llama/js_kl.sh, or the name of a method, such as js_kl.
-        arguments: NAME and numbers by position, then Hydra overrides; --experiment NAME in place of SETTINGS,
-            --dry-run[=config] and --help anywhere.
+        arguments: NAME and numbers by position, then Hydra overrides; experiment=NAME, --dry-run[=config] and --help
+            anywhere.
 
     Raises:
         UserError: there is no such script, or the arguments are wrong.
@@ -45,21 +46,10 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
         )
     folder = methods.FOLDERS.get(parent if path.suffix else "", methods.DEFAULT_EXPERIMENT)
     command = f"bash {script}" if path.suffix else methods.dph_command(script)
-    named, others = _experiment(arguments)
-    experiment = methods.experiment(os.environ.get("SETTINGS") or folder if named is None else named)
+    named = [word.removeprefix(_EXPERIMENT) for word in arguments if word.startswith(_EXPERIMENT)]
+    experiment = methods.experiment([folder, *named][-1])
+    others = [word for word in arguments if not word.startswith(_EXPERIMENT)]
     return _read(Run(command, known[path.stem], experiment), others)
-
-
-def _experiment(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The value of --experiment, None without it, and the other arguments."""
-    named, others, words = None, [], iter(arguments)
-    for word in words:
-        option, equals, value = word.partition("=")
-        if option == "--experiment":
-            named = value if equals else next(words, "")
-        else:
-            others.append(word)
-    return named, others
 
 
 def _read(run: Run, arguments: Sequence[str]) -> Run:
@@ -76,7 +66,7 @@ def _read(run: Run, arguments: Sequence[str]) -> Run:
         elif word.startswith(("--dry", "-dry")):
             raise UserError(f"{word} is unknown: did you mean --dry-run or --dry-run=config?")
         elif _OPTION.match(word):
-            raise UserError(f"{word} is unknown: the options are --experiment, --dry-run and --help; {run.usage}")
+            raise UserError(f"{word} is unknown: the options are --dry-run and --help; {run.usage}")
         else:
             rest.append(word)
     given: list[str] = []
@@ -88,10 +78,10 @@ def _read(run: Run, arguments: Sequence[str]) -> Run:
         raise UserError(f"the run has no NAME; {run.usage}")
     for word in rest:
         if _VARIABLE.match(word):
-            raise UserError(
-                f"{word} is a setting, an environment variable: put it before {run.command.partition(' ')[0]}, {word} "
-                f"{run.command} ..."
-            )
+            name, _, value = word.partition("=")
+            if name in REPLACED_BY:
+                raise UserError(f"{word} is not a setting: give {REPLACED_BY[name]}={value}.")
+            raise UserError(f"{word} is an environment variable: put it before the command, {word} {run.command} ...")
         if not _is_override(word):
             raise UserError(f"'{word}' is neither KEY=VALUE nor a positional argument; {run.usage}")
     return replace(run, given=[*given, *rest], dry_run=dry_run)

@@ -3,27 +3,22 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
 from rl.common.errors import UserError
 
-# Variables of the scorer that a run starts for itself.
-OWN_SCORER_VARIABLES = ("DATABASE_PATH", "SCORER_CONFIG", "SCORER_PORT")
 # The programs that Hydra configures.
 MAIN, PRESAMPLE, EVALUATE = "verl.dph.main", "verl.dph.presample", "verl.dph.evaluate"
 CHECKOUT = Path(__file__).resolve().parents[2]
 # At or below this temperature engines take the likeliest token (vLLM, verl/dph/hf_rollout).
 GREEDY_TEMPERATURE = 1e-5
 _DEVICE_FILES = Path("/dev")
-_AS_NEAR = 0.85
 _SHOWN = 3  # names in one sentence
 # The files that the split writes: prompts of D_pef and of D_exp.
 CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
-# A value that reads an environment variable in a file of CONFIG_DIR (variables.py).
-READS_VARIABLE = re.compile(r"\$\{(?:text|value|files|files_or_none):([A-Z][A-Z_]*),")
 
 # The paper's names of folders and projects, by model.
 _PAPER_FOLDERS = {"llama-3.1-8b-instruct": "llama3.1-8b"}
@@ -57,6 +52,11 @@ def verl_folder() -> Path:
             f"{sys.executable} has no verl: activate the environment (make install, then . .venv/bin/activate)."
         )
     return Path(verl.origin).parent
+
+
+def python() -> str:
+    """The interpreter that runs the programs of a run."""
+    return os.environ.get("PYTHON") or sys.executable
 
 
 def has_gpu(files: Path = _DEVICE_FILES) -> bool:
@@ -110,14 +110,6 @@ def devices(device: str, files: Path = _DEVICE_FILES) -> int:
     return len(list(files.glob("nvidia[0-9]*"))) or (1 if (files / "dxg").exists() else 8)
 
 
-def misspelt(environment: Iterable[str], known: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each variable whose name is close to the name of a known one."""
-    known = set(known)
-    for name in sorted(set(environment) - known):
-        if near := get_close_matches(name, known, 1, _AS_NEAR):
-            yield f"{name} is not a setting; did you mean {near[0]}?"
-
-
 def hint(word: str, known: Sequence[str], listed: str, before: str = "") -> str:
     """Which known word was meant, after the words `before` it, or else `listed`, the command that lists them all."""
     near = get_close_matches(word, known, 1)
@@ -133,4 +125,4 @@ def no_setting(key: str, names: Sequence[str]) -> str:
     near = near or [by_end[end] for end in get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
     if near:
         return f"{key} is not a setting: did you mean {' or '.join(near)}?"
-    return f"{key} is not a setting: --help lists ours, and --help-all of `python -m verl.dph.main` verl's too."
+    return f"{key} is not a setting: docs/reference/settings.md lists them."

@@ -1,11 +1,9 @@
-"""The programs that Hydra configures, their settings, and their `--help`."""
+"""The programs that Hydra configures, their settings, and their usage."""
 
 import json
-import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-from rl.configuration import CONFIG_DIR
 from rl.configuration.evaluate import Evaluate
 from rl.configuration.nesting import nested
 from rl.configuration.presample import Data, Presample
@@ -13,8 +11,6 @@ from rl.configuration.sampling import SAMPLING
 from rl.configuration.scorer import SCORER
 from rl.configuration.setting import Section, Setting, settings_of
 from rl.configuration.training import TRAINING
-
-WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -47,25 +43,19 @@ PROGRAMS = {
 }
 
 
-def program_help(command: str, config: str) -> str:
-    """Help text of a program: KEY=DEFAULT below its meaning, for every setting that it adds to verl's or changes.
+def shown(default: Any) -> str:
+    """A default in the form that the command line accepts."""
+    return default if isinstance(default, str) and default else json.dumps(default)
+
+
+def usage(command: str, config: str) -> str:
+    """The help of a program.
 
     Args:
         command: the command that starts it.
         config: a name of PROGRAMS.
     """
-    program = PROGRAMS[config]
-    devices = ", ".join(sorted(path.stem for path in (CONFIG_DIR / "device").glob("*.yaml")))
-    head = [
-        f"usage: {command} [KEY=VALUE ...] [--cfg job [--resolve]] [--help] [--help-all]",
-        f"\n{program.description}\n\n--cfg job prints the composed configuration, --help-all every key of verl's too.",
-        f"\n# Machine: {devices}. Without a GPU, the default is cpu.\ndevice=cuda",
-    ]
-    wrapped = textwrap.TextWrapper(WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-    settings = [f"\n{wrapped.fill(s.help)}\n{s.key}={shown(s.default)}" for s in program.changed()]
-    return "\n".join([*head, *settings]) + "\n"
-
-
-def shown(default: Any) -> str:
-    """A default in the form that the command line accepts."""
-    return default if isinstance(default, str) and default else json.dumps(default)
+    return (
+        f"usage: {command} [KEY=VALUE ...] [--cfg job [--resolve]] [--help]\n\n{PROGRAMS[config].description}\n\n"
+        "docs/reference/settings.md has the settings; --cfg job prints all of them, verl's too, with their values.\n"
+    )

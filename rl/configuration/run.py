@@ -1,7 +1,6 @@
 """The run that a launch script or `dph train` starts: its method, experiment, overrides, and composed configuration."""
 
 import os
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rl.common.errors import UserError
-from rl.configuration import CONFIG_DIR, compose, methods, variables
-from rl.configuration.names import MAIN, READS_VARIABLE, devices, has_gpu, is_cpu, joins_ray, named_device
+from rl.configuration import compose, methods, variables
+from rl.configuration.names import has_gpu, is_cpu, joins_ray, named_device
 from rl.configuration.nesting import flat
+from rl.configuration.own_experiment import check_own_keys, check_taken
+from rl.configuration.programs import PROGRAMS
 from rl.configuration.settle import settle
-
-# Settings that the launcher always sets, and the variables that decide them.
-LAUNCHED = {"trainer.nnodes": "NNODES", "trainer.n_gpus_per_node": "GPUS_PER_NODE"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Run:
     @property
     def usage(self) -> str:
         words = " ".join(self.method.arguments)
-        return f"usage: {self.command} {words} [--dry-run[=config]] [--help] [KEY=VALUE ...]"
+        return f"usage: {self.command} {words} [--dry-run[=config]] [--help] [experiment=NAME] [KEY=VALUE ...]"
 
     @cached_property
     def composed(self) -> DictConfig:
@@ -53,38 +50,22 @@ class Run:
         config = compose.compose(compose.CONFIG_OF[self.program], self.overrides, self.folder)
         compose.check_additions(config, self.given)
         if self.folder:
-            self._check_own_files()
-            self._check_replaced(config)
+            self._check_own(config)
         return config
 
-    def _check_own_files(self) -> None:
-        """Reject settings of a user's experiment that nothing reads."""
-        ours = methods.files("experiment").values()
-        base = next((part.name for part in self.experiment.parts if part in ours), methods.DEFAULT_EXPERIMENT)
-        known: dict[str, Any] = {}
-        # An experiment serves training too, whose settings another program lacks.
-        for name, method in ((compose.CONFIG_OF[MAIN], "grpo"), (compose.CONFIG_OF[self.program], self.method.name)):
-            composed = compose.compose(name, [f"experiment={base}", f"method={method}"])
-            known |= flat(OmegaConf.to_container(composed))
-        variables.check_own_keys(self.experiment, known)
-
-    def _check_replaced(self, config: DictConfig) -> None:
-        """Reject values of a user's experiment in whose place the method's file or the launcher has another one."""
-        own, composed = variables.raw(variables.merged([self.experiment])), variables.raw(config)
-        replaced = {*LAUNCHED}
-        # An experiment serves training too, in which a method that prepares it has no part.
-        if self.method.launch["kind"] != methods.PREPARATION:
-            replaced |= variables.raw(variables.merged([self.method])).keys()
-        # What the user's file has from one of ours, copied or by its defaults, is replaced on purpose.
-        ours = next((part for part in self.experiment.parts if part.path.is_relative_to(CONFIG_DIR)), None)
-        copied = variables.raw(variables.merged([ours])) if ours else {}
-        for key in sorted(own.keys() & replaced - self.given_keys - {"defaults"}):
-            if own[key] not in (composed[key], copied.get(key)):
-                instead = f"set {LAUNCHED[key]}" if key in LAUNCHED else f"give {key}=VALUE on the command line"
-                raise UserError(
-                    f"{self.experiment.path}: {key}={own[key]} changes nothing, because {self.method.name} runs with "
-                    f"{OmegaConf.select(config, key)}: leave it out and {instead}."
-                )
+    def _check_own(self, config: DictConfig) -> None:
+        """Reject a user's experiment with settings that nothing reads, or in whose place there is another value."""
+        base = next(part.name for part in self.experiment.parts if part in methods.files("experiment").values())
+        composed = compose.compose(
+            compose.CONFIG_OF[self.program], [f"experiment={base}", f"method={self.method.name}"]
+        )
+        # An experiment serves training too, whose settings another program does not have.
+        known = {setting.key: True for program in PROGRAMS.values() for setting in program.changed()}
+        check_own_keys(self.experiment, known | dict(flat(OmegaConf.to_container(composed))))
+        # A method that prepares training has values of its own for some of its settings.
+        prepares = self.method.launch["kind"] == methods.PREPARATION
+        replaced = {*variables.raw(variables.merged([self.method]))} if prepares else set()
+        check_taken(self.experiment, config, self.method.name, self.given_keys | replaced)
 
     @property
     def launch(self) -> DictConfig:
@@ -105,8 +86,7 @@ class Run:
     @property
     def folder(self) -> Path | None:
         """The folder of a user's own experiment, for Hydra's --config-dir."""
-        path = self.experiment.path
-        return None if path.is_relative_to(CONFIG_DIR) else path.parents[1]
+        return self.experiment.path.parents[1] if self.experiment.is_own else None
 
     @property
     def given_keys(self) -> set[str]:
@@ -130,18 +110,10 @@ class Run:
     @property
     def overrides(self) -> list[str]:
         """The overrides that the program is started with."""
-        nodes, gpus = _count("NNODES", 1), _count("GPUS_PER_NODE", devices(self.device))
-        scoring = _count("SCORER_NODES", 0)
-        if nodes < 1:
-            raise UserError("NNODES is 0: this node counts too, so give 1 or more.")
-        if scoring >= nodes:
-            raise UserError(f"SCORER_NODES={scoring} of NNODES={nodes} leave no node to train on: lower SCORER_NODES.")
         return [
             f"experiment={self.experiment.name}",
             f"method={self.method.name}",
             *([] if any(word.startswith("device=") for word in self.given) else [f"device={self.device}"]),
-            f"trainer.nnodes={nodes - scoring}",
-            f"trainer.n_gpus_per_node={gpus}",
             *self.given,
         ]
 
@@ -161,26 +133,6 @@ class Run:
             found |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         return found
 
-    def parts(self) -> list[methods.ConfigFile]:
-        """The files that have the run's settings: the method's, then the experiment's."""
-        return list({part.path: part for part in [*self.method.parts, *self.experiment.parts]}.values())
-
     def settings_of_files(self) -> DictConfig:
         """The settings of these files alone, without verl's and without the command line."""
         return variables.merged([self.method, self.experiment])
-
-    def variables(self) -> list[str]:
-        """The environment variables that these files read."""
-        return list(dict.fromkeys(name for part in self.parts() for name in part.variables()))
-
-    def variables_in_effect(self) -> set[str]:
-        """Those of them that decide a value, because no file that comes first has a value of its own."""
-        values = (value for value in variables.raw(self.settings_of_files()).values() if isinstance(value, str))
-        return {name for value in values for name in READS_VARIABLE.findall(value)}
-
-
-def _count(name: str, default: int) -> int:
-    text = os.environ.get(name) or str(default)
-    if not re.fullmatch("0|[1-9][0-9]{0,8}", text):
-        raise UserError(f"{name} is '{text}': give a whole number.")
-    return int(text)

@@ -38,13 +38,10 @@ def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -
     Raises:
         UserError: one line per wrong value.
     """
-    launch, written, sentences = config.get(LAUNCH, {}), raw(config), []
+    written, sentences = raw(config), []
     for key, sentence in violations(config, [*([Choices] if LAUNCH in config else []), *sections]):
         variable = variable_of(written.get(key)) or ""
-        sentences.append(sentence.replace(key, variable, 1) if os.environ.get(variable) else sentence)
-    explored = os.environ.get("EXPLORED") or "exp"
-    if LAUNCH in config and "explored" not in launch and explored != "exp":
-        sentences.append(f"EXPLORED={explored} is for methods that rehearse D_pef; this one does not: unset it.")
+        sentences.append(sentence.replace(key, variable, 1) if variable in os.environ else sentence)
     if sentences:
         raise UserError("\n".join(sentences))
 

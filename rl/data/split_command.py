@@ -29,18 +29,20 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
     """Write both parts and print their sizes.
 
     Args:
-        default: the experiment, if neither --experiment nor SETTINGS names one.
+        default: the experiment, if --experiment names none.
     """
     options = parser(default).parse_args(arguments)
     with user_errors_exit():
+        from rl.configuration.variables import check_variables, forget_empty_variables
         from rl.data.split import split, write_split
 
-        chosen = options.experiment or os.environ.get("SETTINGS") or default
+        check_variables(os.environ)
+        forget_empty_variables()
+        chosen = options.experiment or default
         settings = settings_of(chosen)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
         for name, value, kind, wanted in (
-            ("SAMPLES_PER_PROMPT", n, int, "a whole number"),
             ("launch.near_perfect", launch.near_perfect, int, "a whole number"),
             ("launch.keep_zero", keep_zero, bool, "true or false"),
         ):
@@ -60,8 +62,8 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         parts = split(data, samples, threshold=threshold, n=n, keep_zero=keep_zero)
         write_split(parts, correct, wrong)
         sys.stdout.write(summary(parts, threshold, n, launch.paper))
-        given = {"TRAIN_CORRECT": correct, "TRAIN_WRONG": wrong} if options.out else {}
-        store = " ".join([*(f"{name}={shlex.quote(str(part))}" for name, part in given.items()), "dph store"])
+        given = {"train_correct": correct, "train_wrong": wrong} if options.out else {}
+        store = " ".join(["dph store", *(shlex.quote(f"launch.{name}={part}") for name, part in given.items())])
         sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
         if threshold == launch.near_perfect:  # another split may be for another purpose
             sys.stdout.write(next_step(store, chosen))
@@ -70,7 +72,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
 def _check_parts(correct: Path, wrong: Path, read: list[Path]) -> None:
     """Raise a UserError if the parts are one file, or one of the files that the split reads."""
     if correct.absolute() == wrong.absolute():
-        raise UserError(f"{correct} cannot be both parts: TRAIN_CORRECT and TRAIN_WRONG name one file.")
+        raise UserError(f"{correct} cannot be both parts: launch.train_correct and launch.train_wrong name one file.")
     for part in (correct, wrong):
         for file in read:
             if part.exists() and file.exists() and part.samefile(file):
@@ -83,7 +85,8 @@ def settings_of(name: str) -> "DictConfig":
     Raises:
         UserError: the experiment does not exist, or has a setting below `launch` that nothing reads.
     """
-    from rl.configuration.variables import check_own_keys, merged, raw
+    from rl.configuration.own_experiment import check_own_keys
+    from rl.configuration.variables import merged, raw
 
     method, found = files("method")["offline_sampling"], experiment(name)
     # Hydra, which knows verl's settings too, is not in the extra `report`.
@@ -140,18 +143,17 @@ def parser(default: str = DEFAULT_EXPERIMENT) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet\n"
         "(D_pef), the others into train_wrong.parquet (D_exp) (docs/reference/presampling.md).\n\n"
-        "It reads the launch scripts' variables SETTINGS, TRAIN_FILE, DATA_DIR, MODEL_PATH, SAMPLES,\n"
-        "SAMPLES_PER_PROMPT, TRAIN_CORRECT and TRAIN_WRONG; an option overrides its variable.\n\n"
+        "It reads the environment variables TRAIN_FILE, DATA_DIR and MODEL_PATH; an option overrides its variable.\n\n"
         f"Near-perfect prompts by experiment:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add_experiment(parser, default)
-    add("--samples", type=Path, metavar="FILE", help="default: SAMPLES, else DATA_DIR/generate_data/0.jsonl")
+    add("--samples", type=Path, metavar="FILE", help="default: DATA_DIR/generate_data/0.jsonl")
     add("--data", type=Path, metavar="FILE", help="the parquet that was sampled (default: TRAIN_FILE)")
     add("--out", type=output_folder, metavar="FOLDER", help="folder of the two parts (default: DATA_DIR)")
     add("--threshold", type=_positive, help="correct samples of a near-perfect prompt (default: the experiment's)")
-    add("--n", type=_positive, help=f"samples per prompt (default: SAMPLES_PER_PROMPT, else {PAPER_N})")
+    add("--n", type=_positive, help=f"samples per prompt (default: {PAPER_N})")
     zero = parser.add_mutually_exclusive_group()
     zero.add_argument("--keep-zero", action="store_true", default=None, help="keep prompts without a correct sample")
     zero.add_argument("--drop-zero", dest="keep_zero", action="store_false", help="leave them out")

@@ -49,6 +49,12 @@ def newest_checkpoint(run: Path) -> Path | None:
     return None if named is None else checkpoint_folder(run, named)
 
 
+def resumes_at(run: Path) -> str:
+    """Where a run that is stopped now goes on, as a sentence."""
+    step = named_step(run / NEWEST)
+    return "There is no checkpoint yet: it starts at step 1." if step is None else f"It goes on after step {step}."
+
+
 def named_step(path: Path) -> int | None:
     """The step in the file NEWEST or BEST; None without it.
 

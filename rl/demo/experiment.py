@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,6 @@ from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.run_lock import sole_run
 from rl.configuration import methods
 from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, is_cpu
-from rl.configuration.nesting import flat
 from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
@@ -50,7 +49,10 @@ ENVIRONMENT = {
 
 def ignore_variables() -> None:
     """Forget the launch scripts' variables (docs/reference/scripts.md) that the user has set: the demo has its own."""
-    for name in methods.known_variables() & os.environ.keys():
+    from rl.configuration.old_variables import REPLACED_BY
+    from rl.configuration.variables import known_variables
+
+    for name in {*known_variables(), *REPLACED_BY} & os.environ.keys():
         del os.environ[name]
 
 
@@ -106,14 +108,14 @@ class Draw:
         folder: of the files of split and stores.
         suffix: of the stages' names.
         of_seed: of the stages' titles.
-        environment: variables for the programs that read or write the files.
+        words: overrides for the programs that read or write the files.
     """
 
     folder: Path
     seed: int
     suffix: str = ""
     of_seed: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
 
 
 class Experiment:
@@ -192,9 +194,8 @@ class Experiment:
     def draw(self, seed: int) -> Draw:
         """A seed's split and stores beside those of other seeds."""
         folder = self.data / f"seed_{seed}"
-        return Draw(
-            folder, seed, f"_s{seed}", f", seed {seed}", {"DATA_DIR": str(folder), "SAMPLES": str(self._presampled)}
-        )
+        words = (f"launch.data={folder}", f"launch.samples={self._presampled}")
+        return Draw(folder, seed, f"_s{seed}", f", seed {seed}", words)
 
     def prepare(self, names: Iterable[str]) -> list[Stage]:
         """Everything before the methods of these names are trained."""
@@ -264,8 +265,7 @@ class Experiment:
             ("store" if default else f"store_{name}") + draw.suffix,
             f"Reference log-probs of {'D_pef' if default else name}{draw.of_seed}",
             "get_correct_data_tensor",
-            [*words, f"launch.seed={draw.seed}"],
-            environment=draw.environment,
+            [*words, *draw.words, f"launch.seed={draw.seed}"],
             seconds=50,
             outputs=[draw.folder / "pef.pt", draw.folder / "pef.samples.jsonl"] if default else [draw.folder / name],
             needs=[("split" if default else "store") + draw.suffix],
@@ -278,7 +278,7 @@ class Experiment:
             steps: where they differ from the experiment's, after which a checkpoint is kept too.
         """
         run, total = self.out / "runs" / name, steps or self.steps
-        words = [name, *method.words, f"launch.seed={draw.seed}", f"trainer.total_training_steps={total}"]
+        words = [name, *method.words, *draw.words, f"launch.seed={draw.seed}", f"trainer.total_training_steps={total}"]
         if total != self.steps:
             words += [f"trainer.save_freq={self.steps}", "trainer.max_actor_ckpt_to_keep=null"]
         return self.launch(
@@ -286,7 +286,6 @@ class Experiment:
             f"Training {method.label}",
             method.method,
             words,
-            environment=draw.environment,
             threads=self.threads,
             seconds=50 + self.model.step_seconds * total,
             outputs=[run],
@@ -315,7 +314,6 @@ class Experiment:
         *,
         ranks: int = 1,
         threads: int = 1,
-        environment: dict[str, str] | None = None,
         **more: Any,
     ) -> Stage:
         """A stage that starts a method as a launch script does.
@@ -324,16 +322,16 @@ class Experiment:
             words: the method's arguments.
             ranks: processes that train or sample.
             threads: of each.
-            environment: further variables.
             more: of the stage.
         """
         from omegaconf import OmegaConf
 
-        command = _python("rl.launch", method, *words, f"device={self.device}", f"trainer.n_gpus_per_node={ranks}")
-        variables = {"SETTINGS": self.model.experiment, "DEMO_DIR": str(self.out), "OMP_NUM_THREADS": str(threads)}
+        here = (f"experiment={self.model.experiment}", f"launch.folder={self.out}", f"device={self.device}")
+        command = _python("rl.launch", method, *words, *here, f"trainer.n_gpus_per_node={ranks}")
+        variables = {"OMP_NUM_THREADS": str(threads)}
         decides = OmegaConf.to_container(settings(method, self.model.experiment), resolve=False)
         decides |= {"scorer": self.judged_by}
-        return Stage(name, title, command, environment=variables | (environment or {}), settings=decides, **more)
+        return Stage(name, title, command, environment=variables, settings=decides, **more)
 
     def checkpoint(self, run: str, steps: int | None = None) -> Path:
         """A training run's checkpoint after so many steps, by default the experiment's, as a Hugging Face folder."""
@@ -417,10 +415,12 @@ class Experiment:
         of the files is not this folder's."""
         from omegaconf import OmegaConf
 
+        from rl.configuration.variables import raw
+
         experiment = self.model.experiment
         config = OmegaConf.merge(settings("js_kl", experiment), {"trainer": {"device": self.device.partition("_")[0]}})
-        files = (methods.experiment(experiment), methods.experiment_part("demo"))
-        names = dict.fromkeys(name for file in files for name, _ in flat(file.content) if "." in name)
+        files = [part for part in methods.experiment(experiment).parts if part.name in (experiment, "demo")]
+        names = dict.fromkeys(name for file in files for name in raw(file.content) if "." in name)
         found = {name: OmegaConf.select(config, name) for name in names}
         return {
             name: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value

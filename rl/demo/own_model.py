@@ -130,7 +130,7 @@ def main() -> None:
             prompt, response = make_own_model(arguments.data, arguments.out, settings)
         sys.stdout.write(
             f"Wrote the model to {arguments.out}. The longest prompt and response need\n"
-            f"export MAX_PROMPT_LENGTH={prompt} MAX_RESPONSE_LENGTH={response}\n"
+            f"data.max_prompt_length={prompt} data.max_response_length={response}\n"
         )
 
 

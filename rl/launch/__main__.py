@@ -13,12 +13,16 @@ from omegaconf import OmegaConf
 from rl.checks import run as checks
 from rl.common.cli import user_errors_exit
 from rl.configuration.arguments import run_of
-from rl.configuration.ignored import ignored
-from rl.configuration.methods import known_variables
-from rl.configuration.names import misspelt
+from rl.configuration.names import python
 from rl.configuration.run import Run
-from rl.launch.help import help_text
+from rl.configuration.variables import check_variables, forget_empty_variables, known_variables
 from rl.launch.nodes import check_numbers, node_words, only_scores
+
+HELP = """\
+experiment=NAME is one of verl/dph/config/experiment, or a file of your own, such as mine/experiment/my_sql.yaml.
+KEY=VALUE is a setting (docs/reference/settings.md; docs/reference/scripts.md has the environment variables).
+--dry-run=config prints all settings with their values, --dry-run the command; neither starts anything.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,13 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with user_errors_exit():
         run = run_of(script, rest)
         if run.help:
-            sys.stdout.write(help_text(run))
+            sys.stdout.write(f"{run.usage}\n\n{run.method.description}\n\n{HELP}")
             return
+        check_variables(os.environ)
+        forget_empty_variables()
         check_numbers(run)
         if run.found_no_gpu and not only_scores(run):
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
-        for sentence in (*misspelt(os.environ, known_variables()), *ignored(run, os.environ)):
-            sys.stderr.write(f"Warning: {sentence}\n")
         # The first node may still write the files, and checks them; the others wait for it.
         waits = os.environ.get("NODE_RANK", "0") != "0"
         without = checks.OF_FILES if run.dry_run else ("files",) if waits else ()
@@ -47,7 +51,7 @@ def _start(run: Run) -> None:
         checked = "settings and batch" if batch.status == "ok" else f"settings; not the batch, because {batch.found}"
         sys.stderr.write(f"Checked: {checked}. dph doctor checks files, model, store and scorer too.\n")
     else:
-        words = [run.launch.python, *run.words]
+        words = [python(), *run.words]
         words = node_words(run, words) or words
         os.execvpe(words[0], words, os.environ | run.environment)
 
@@ -55,18 +59,17 @@ def _start(run: Run) -> None:
 def printed(run: Run) -> str:
     """The command with its environment, ready to paste."""
     # A placeholder, because the address of the run's own scorer is known only after its start.
-    environment = {"DPH_SCORER": "http://HOST:PORT"} | _set_variables(run) | run.environment
-    words = ["env", *(f"{name}={value}" for name, value in environment.items()), run.launch.python, *run.words]
+    environment = {"DPH_SCORER": "http://HOST:PORT"} | _set_variables() | run.environment
+    words = ["env", *(f"{name}={value}" for name, value in environment.items()), python(), *run.words]
     return " \\\n  ".join(shlex.quote(word) for word in words) + "\n"
 
 
-def _set_variables(run: Run) -> dict[str, str]:
-    """The set variables that decide the run's configuration, without the machine's, which are overrides already."""
-    machine = {name for part in run.parts() if part.name in ("machine", "cluster") for name in part.variables()}
+def _set_variables() -> dict[str, str]:
+    """The set variables that decide the run's configuration, without keys, which are secret."""
     return {
         name: os.environ[name]
-        for name in run.variables()
-        if name not in machine and (os.environ.get(name) or (name == "VAL_FILES" and name in os.environ))
+        for name in known_variables()
+        if name in os.environ and name != "DEVICE" and not name.endswith("_KEY")
     }
 
 

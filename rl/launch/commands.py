@@ -15,7 +15,7 @@ TRAIN_EXAMPLE = "js_kl my_run 0.2 trainer.save_freq=20"
 _LAUNCHER = Path("scripts/lib/run.sh")
 # What a subcommand does, and its positional arguments.
 _ABOUT = {
-    "presample": ("Sample every training prompt from the initial policy: offline_sampling.sh.", "[NAME] [seed]"),
+    "presample": ("Sample every training prompt from the initial policy.", "[NAME] [seed]"),
     "store": (
         "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
         "get_correct_data_tensor.sh.",
@@ -49,8 +49,8 @@ def _parser(name: str) -> argparse.ArgumentParser:
     """A subcommand's parser, for its help: the launcher reads most arguments itself."""
     description, arguments = _ABOUT[name]
     parser = argparse.ArgumentParser(
-        description=f"{description}\n\nARGUMENT is {arguments}, or KEY=VALUE.\n"
-        "Settings are environment variables (docs/reference/scripts.md); --help after NAME lists them."
+        description=f"{description}\n\nARGUMENT is {arguments},\n"
+        "experiment=NAME (docs/reference/scripts.md), or KEY=VALUE, a setting (docs/reference/settings.md)."
     )
     _add_own_options(parser, name)
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="as above")
@@ -65,7 +65,8 @@ def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
     if name == "train":
         names = [*methods(*KINDS)]
         parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
-    add_experiment(parser)
+    else:
+        add_experiment(parser)
 
 
 def _method(name: str) -> str:
@@ -85,13 +86,13 @@ def launcher(name: str, arguments: list[str]) -> list[str]:
     _add_own_options(parser, name)
     options, passed = parser.parse_known_args(arguments)
     method = options.method if name == "train" else PREPARATIONS[name]
-    experiment = ["--experiment", options.experiment] if options.experiment else []
+    experiment = [f"experiment={options.experiment}"] if getattr(options, "experiment", None) else []
     script = next((root / _LAUNCHER for root in (CHECKOUT, Path.cwd()) if (root / _LAUNCHER).is_file()), None)
     if script is None:
         raise UserError(
             f"dph {name} runs {_LAUNCHER} of a checkout, which is not here: run it in one, or pip install -e it."
         )
-    return ["bash", str(script), method, *experiment, *passed]
+    return ["bash", str(script), method, *passed, *experiment]
 
 
 def _launch(name: str, arguments: list[str]) -> None:

@@ -2,22 +2,24 @@
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from omegaconf import DictConfig
 from pydantic import Field
 
 from rl.common.errors import UserError
-from rl.configuration.names import joins_ray
+from rl.configuration.names import joins_ray, python
 from rl.configuration.run import Run
-from rl.configuration.setting import CountOrZero, Section
+from rl.configuration.setting import Count, CountOrZero, Section
 from rl.configuration.settle import LAUNCH, check_composed
 
 
 class Numbers(Section, at=LAUNCH):
-    """A run that joins a Ray reads none of them; Kubernetes sets SCORER_PORT for a service that is named scorer."""
+    """A run that joins a Ray reads none of them."""
 
-    node_rank: Literal[""] | CountOrZero
+    nodes: Count
+    node_rank: CountOrZero | None
+    scorer_nodes: CountOrZero
     wait_seconds: CountOrZero
     ray_port: Annotated[int, Field(ge=1, le=65_535)]  # all nodes must know it
     scorer_port: Annotated[int, Field(ge=0, le=65_535)]  # 0: any free one
@@ -30,8 +32,8 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
         UserError: a setting is missing, without which the nodes cannot be one cluster.
     """
     launch = run.launch
-    nodes = launch.nodes or 1
-    rank = launch.node_rank if launch.node_rank != "" else (0 if nodes == 1 else "")
+    nodes = launch.nodes
+    rank = 0 if launch.node_rank is None and nodes == 1 else launch.node_rank
     if joins_ray():
         if not launch.scorer:
             raise UserError("RAY_ADDRESS names a running Ray: name the scorers in DPH_SCORER too.")
@@ -40,7 +42,7 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
     if nodes == 1 and launch.scorer:
         return None  # the command starts its own Ray, and ends it
     return [
-        *(launch.python, "-m", "rl.cluster", "--nodes", str(nodes), "--rank", str(rank), "--head", launch.head),
+        *(python(), "-m", "rl.cluster", "--nodes", str(nodes), "--rank", str(rank), "--head", launch.head),
         *("--scorer-nodes", str(launch.scorer_nodes), "--gpus", str(run.composed.trainer.n_gpus_per_node)),
         *("--device", run.device, "--node-address", launch.node_address, "--scorer", launch.scorer),
         *("--scorer-config", launch.scorer_config, "--database-path", launch.databases),
@@ -54,7 +56,7 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
 def only_scores(run: Run) -> bool:
     """Whether no part of training runs on this node, one of the last SCORER_NODES; check_numbers comes first."""
     launch = run.launch
-    return not joins_ray() and (launch.node_rank or 0) >= (launch.nodes or 1) - launch.scorer_nodes
+    return not joins_ray() and (launch.node_rank or 0) >= launch.nodes - launch.scorer_nodes
 
 
 def check_numbers(run: Run) -> None:
@@ -66,13 +68,18 @@ def check_numbers(run: Run) -> None:
     if joins_ray():
         return
     check_composed(run.composed, (Numbers,))
-    rank, nodes = run.launch.node_rank or 0, run.launch.nodes or 1
+    if run.launch.scorer_nodes >= run.launch.nodes:
+        raise UserError(
+            f"launch.scorer_nodes={run.launch.scorer_nodes} of NNODES={run.launch.nodes} leave no node to train on: "
+            "lower it."
+        )
+    rank, nodes = run.launch.node_rank or 0, run.launch.nodes
     if rank >= nodes:
         raise UserError(f"NODE_RANK={rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
 
 
-def _check_complete(launch: DictConfig, nodes: int, rank: int | str) -> None:
-    if rank == "":
+def _check_complete(launch: DictConfig, nodes: int, rank: int | None) -> None:
+    if rank is None:
         raise UserError(
             f"NNODES={nodes}, but this node's number is not known: set NODE_RANK to 0 on the head and to 1 to "
             f"{nodes - 1} on the others, or NNODES=1 for this machine alone."

@@ -6,7 +6,8 @@
 set -euo pipefail
 unset CDPATH # with it, cd prints the folder
 LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-export PYTHON=${PYTHON:-python} DPH_PROJECT_DIR=${DPH_PROJECT_DIR:-$(cd "$LIB/../.." && pwd)}
+export PYTHON=${PYTHON:-python}
+ROOT=$(cd "$LIB/../.." && pwd)
 
 # fail SENTENCE: print it and exit with code 2.
 fail() {
@@ -18,4 +19,4 @@ source "$LIB/cluster.sh"
 "$PYTHON" -c 'from importlib.util import find_spec; verl = find_spec("verl"); exit(not (verl and verl.origin))' 2>/dev/null ||
   fail "$PYTHON has no verl: activate the environment (make install, then . .venv/bin/activate), or name its Python in PYTHON."
 cluster_detect
-PYTHONPATH=$DPH_PROJECT_DIR${PYTHONPATH:+:$PYTHONPATH} exec "$PYTHON" -m rl.launch "$@"
+PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} exec "$PYTHON" -m rl.launch "$@"

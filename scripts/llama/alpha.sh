@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
 # verl/dph/config/method/alpha.yaml, on SQL.
-exec bash "$(dirname "${BASH_SOURCE[0]}")/../lib/run.sh" "$0" "$@"
+exec bash "$(dirname "$0")/../lib/run.sh" "$0" "$@"

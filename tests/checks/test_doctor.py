@@ -14,7 +14,6 @@ import pytest
 from rl import cli
 from rl.checks import run
 from rl.checks.doctor import CHECKS, findings, run_findings
-from rl.checks.finding import warn
 from rl.checks.machine import Machine
 from rl.common.errors import UserError
 from rl.configuration.arguments import run_of
@@ -73,11 +72,6 @@ def test_a_machine_that_lacks_much(doctor, nvidia_smi):
     assert "Traceback" not in done.stdout and "itself failed" not in done.stdout
 
 
-def test_a_variable_that_is_nearly_a_setting(monkeypatch):
-    monkeypatch.setenv("TOTAL_STEP", "3")
-    assert next(findings([])) == ("variables", warn("TOTAL_STEP is not a setting; did you mean TOTAL_STEPS?", ""))
-
-
 def test_arguments_that_the_script_rejects(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["doctor", SCRIPT, "0.2"])
@@ -126,7 +120,7 @@ def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):
     assert found["store"].status == "skipped"
     assert found["data"].found == "8 prompts"
     assert f"database_path is '{tmp_path}/none', which is not a directory" in found["scorer"].found
-    assert "SCORER_CONFIG=" in found["scorer"].advice
+    assert "launch.scorer_config=" in found["scorer"].advice
 
 
 def test_a_model_that_the_hub_does_not_give_is_one_failure(run_with, monkeypatch):

@@ -43,7 +43,7 @@ def test_a_scorer_without_math_is_named(scorer_server, rows):
 def test_a_scorer_that_serves_something_else_is_named(
     scorer_server, shop_databases, rows, tmp_path, monkeypatch, fake, caplog
 ):
-    """$DATABASE_PATH and $SCORER_CONFIG are for a run's own scorer; one that runs already may have others."""
+    """$DATABASE_PATH is for a run's own scorer; one that runs already may have others."""
     monkeypatch.setenv("DATABASE_PATH", str(shop_databases))
     asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
     monkeypatch.setenv("DATABASE_PATH", str(tmp_path))
@@ -56,14 +56,6 @@ def test_a_scorer_that_serves_something_else_is_named(
 
     asyncio.run(of_an_older_server())
     assert "does not say what it serves" in caplog.text
-    monkeypatch.delenv("DATABASE_PATH")
-    (tmp_path / "other.yaml").write_text("ScorerServer:")
-    monkeypatch.setenv("SCORER_CONFIG", str(tmp_path / "other.yaml"))
-    with pytest.raises(UserError, match="was started with another configuration"):
-        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
-    monkeypatch.setenv("SCORER_CONFIG", str(tmp_path / "absent.yaml"))
-    with pytest.raises(UserError, match="absent.yaml is not a file: correct it, or unset it"):
-        asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
 
 
 def test_scorers_that_judge_differently_are_named(scorer_server, scorer_class, shop_databases, rows, tmp_path):

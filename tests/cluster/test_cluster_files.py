@@ -10,17 +10,18 @@ import yaml
 
 from rl.cluster import programs
 from rl.common.time_limits import LAUNCHER_GRACE_S
-from rl.configuration.methods import known_variables
+from rl.configuration.variables import known_variables
 from tests.programs import REPOSITORY
 
 SBATCH = REPOSITORY / "scripts" / "cluster" / "slurm.sbatch"
+RAY = "launch.ray_arguments='--num-cpus=64'"
 PYTORCHJOB = REPOSITORY / "scripts" / "cluster" / "pytorchjob.yaml"
 
 
 @pytest.fixture(scope="module")
 def settings() -> set[str]:
     """All variables that a launch script reads."""
-    return known_variables()
+    return {*known_variables()}
 
 
 def test_sbatch_asks_for_one_task_a_node():
@@ -34,18 +35,17 @@ def test_sbatch_asks_for_one_task_a_node():
 def test_sbatch_starts_the_script_on_every_node(tmp_path, settings):
     """srun is replaced by a program that prints its arguments."""
     srun = tmp_path / "srun"
-    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$RAY_AUTH_TOKEN" "$RAY_START_ARGS" "$PWD" "$@"\n')
+    srun.write_text('#!/bin/sh\nprintf "%s\\n" "$RAY_AUTH_TOKEN" "$PWD" "$@"\n')
     srun.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     job = {"SLURM_SUBMIT_DIR": str(REPOSITORY), "SLURM_CPUS_PER_TASK": "64"}
     words = ["bash", str(SBATCH), "scripts/llama/js_kl.sh", "js", "0.2"]
     started = subprocess.run(words, env=environment | job, capture_output=True, text=True, timeout=60)
     assert started.returncode == 0, started.stderr
-    token, ray, folder, *arguments = started.stdout.splitlines()
+    token, folder, *arguments = started.stdout.splitlines()
     assert re.fullmatch("[0-9a-f]{64}", token)
-    assert (ray, folder) == ("--num-cpus=64", str(REPOSITORY))
-    assert arguments == ["--label", "--cpus-per-task=64", *("bash", "scripts/llama/js_kl.sh", "js", "0.2")]
-    assert "RAY_START_ARGS" in settings
+    assert folder == str(REPOSITORY)
+    assert arguments == ["--label", "--cpus-per-task=64", *("bash", "scripts/llama/js_kl.sh", "js", "0.2"), RAY]
 
     # Pre-sampling and the store need no NAME.
     assert subprocess.run(words[:3], env=environment | job, capture_output=True, timeout=60).returncode == 0

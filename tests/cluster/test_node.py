@@ -120,8 +120,11 @@ def test_what_cannot_start_is_one_sentence(cluster):
     taken = ("127.0.0.1", cluster.scorer_port), (address(0), cluster.ray_port)
     with socket.create_server(taken[0]), socket.create_server(taken[1]):
         started = [
-            (cluster.node(0, 1), rf"did not start: The .* listen on 127.0.0.1 port {cluster.scorer_port}.*SCORER_PORT"),
-            (cluster.node(0, 2), rf"port {cluster.ray_port} \(Address already in use\).*RAY_PORT"),
+            (
+                cluster.node(0, 1),
+                rf"did not start: The .* listen on 127.0.0.1 port {cluster.scorer_port}.*scorer_port",
+            ),
+            (cluster.node(0, 2), rf"port {cluster.ray_port} \(Address already in use\).*launch.ray_port"),
             (
                 cluster.node(1, 2, head=address(2), wait_seconds=1),
                 rf"Node 1 did not reach Ray's head at {address(2)} port {cluster.ray_port} within 1 s .*refused",
@@ -158,7 +161,8 @@ def test_arguments_that_ray_does_not_take_end_every_node_at_once(rank, node, tmp
     with pytest.raises(UserError) as ended:
         ray_node.start_ray(parse([*options, "--", "true"]), tmp_path, Deadline(10))
     expected = (
-        f"Ray on {node} does not take its arguments (No such option '--bogus'.): correct RAY_START_ARGS or NODE_ADDR."
+        f"Ray on {node} does not take its arguments (No such option '--bogus'.): correct launch.ray_arguments or "
+        "launch.node_address."
     )
     assert str(ended.value) == expected
     assert len(starts) == 1 and "--bogus" in starts[0]

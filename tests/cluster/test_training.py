@@ -12,7 +12,7 @@ import pytest
 from rl.demo.task import TaskSettings, make_task
 from rl.scorer.client.protocol import OUTCOMES
 from tests.cluster.conftest import address, write_scorer_config
-from tests.programs import SMALL_RUN
+from tests.programs import SMALL_RUN, apart
 from tests.tiny_run import save_demo_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -23,7 +23,7 @@ STEPS = 6
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory) -> dict[str, str]:
-    """The variables of a tiny run on the demo's task."""
+    """The variables and settings of a tiny run on the demo's task."""
     folder = tmp_path_factory.mktemp("cluster")
     make_task(folder / "task", TaskSettings(train=8, eval=1, sft=1))
     save_demo_model(folder / "model")
@@ -32,14 +32,14 @@ def settings(tmp_path_factory) -> dict[str, str]:
         "MODEL_PATH": str(folder / "model"),
         "TRAIN_FILE": str(folder / "task" / "train.parquet"),
         "VAL_FILES": str(folder / "task" / "test_in_domain.parquet"),
-        "SCORER_CONFIG": str(write_scorer_config(folder / "sql.yaml", folder / "task" / "databases")),
+        "launch.scorer_config": str(write_scorer_config(folder / "sql.yaml", folder / "task" / "databases")),
         "OUTPUT_DIR": str(folder / "runs"),
-        "MAX_PROMPT_LENGTH": "40",
-        "MAX_RESPONSE_LENGTH": "16",
-        "TRAIN_BATCH_SIZE": "2",
-        "MAX_TOKENS_PER_GPU": "4000",
-        "TOTAL_STEPS": str(STEPS),
-        "SAVE_FREQ": str(STEPS),
+        "data.max_prompt_length": "40",
+        "data.max_response_length": "16",
+        "data.train_batch_size": "2",
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "4000",
+        "trainer.total_training_steps": str(STEPS),
+        "trainer.save_freq": str(STEPS),
     }
 
 
@@ -60,13 +60,17 @@ def count(node, name: str) -> int:
 def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings):
     shared = settings | {
         "NNODES": "3",
-        "SCORER_NODES": "1",
+        "launch.scorer_nodes": "1",
         "MASTER_ADDR": address(0),
-        "RAY_PORT": str(cluster.ray_port),
-        "SCORER_PORT": str(cluster.scorer_port),
+        "launch.ray_port": str(cluster.ray_port),
+        "launch.scorer_port": str(cluster.scorer_port),
     }
-    script = ["bash", "scripts/llama/grpo.sh", "three"]
-    nodes = [cluster.start(script, **shared, NODE_RANK=str(rank), NODE_ADDR=address(rank)) for rank in range(3)]
+    variables, words = apart(shared)
+    script = ["bash", "scripts/llama/grpo.sh", "three", *words]
+    nodes = [
+        cluster.start([*script, f"launch.node_address={address(rank)}"], **variables, NODE_RANK=str(rank))
+        for rank in range(3)
+    ]
     head, worker, victim = nodes
     # The servers take turns, so that two steps have asked both.
     head.wait_for_text("step:2 ")

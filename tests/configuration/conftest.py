@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture
 def environment(monkeypatch):
-    for name in ("DEVICE", "NNODES", "GPUS_PER_NODE", "MODEL_PATH", "SETTINGS", "PYTHON", "DPH_SCORER"):
+    for name in ("DEVICE", "NNODES", "GPUS_PER_NODE", "MODEL_PATH", "PYTHON", "DPH_SCORER"):
         monkeypatch.delenv(name, raising=False)
 
     def set_all(**variables: str) -> None:

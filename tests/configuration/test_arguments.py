@@ -9,13 +9,11 @@ from rl.configuration.names import CHECKOUT
 pytestmark = pytest.mark.usefixtures("environment")
 
 
-def test_an_experiment_by_option(environment):
-    environment(SETTINGS="demo")
-    for words in (["my_run", "0.2", "--experiment", "qwen_math"], ["--experiment=qwen_math", "my_run", "0.2"]):
-        run = run_of("js_kl", [*words, "trainer.save_freq=2"])
-        assert run.experiment.name == "qwen_math" and run.values["trainer.experiment_name"] == "my_run"
-    with pytest.raises(UserError, match="the settings '' do not exist: give demo, "):
-        run_of("js_kl", ["my_run", "--experiment"])
+def test_an_experiment_by_name():
+    run = run_of("js_kl", ["my_run", "0.2", "experiment=qwen_math", "trainer.save_freq=2"])
+    assert run.experiment.name == "qwen_math" and run.values["trainer.experiment_name"] == "my_run"
+    with pytest.raises(UserError, match="The experiment 'nothing' does not exist: give demo, "):
+        run_of("js_kl", ["my_run", "experiment=nothing"])
 
 
 @pytest.mark.parametrize("name", ["2024_11_27", "1_11", "3_0.05", "null", "True", "nan", "1e5_", "my_run"])
@@ -34,9 +32,9 @@ def test_a_script_can_be_named_in_its_own_folder(monkeypatch):
     ("arguments", "sentence"),
     [
         (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash "),
-        (["scripts/llama/js_kl.sh", "run", "TOTAL_STEPS=3"], "put it before bash, TOTAL_STEPS=3 bash "),
+        (["scripts/llama/js_kl.sh", "run", "TOTAL_STEPS=3"], "not a setting: give trainer.total_training_steps=3."),
         (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is not a launch script: give one of"),
-        (["js_kl", "run", "TOTAL_STEPS=3"], "put it before dph, TOTAL_STEPS=3 dph train js_kl ..."),
+        (["js_kl", "run", "SEED=3"], "put it before the command, SEED=3 dph train js_kl ..."),
         (["offline_sampling", "0.2"], "a number: give the run's NAME first; usage: dph presample [NAME] [seed] "),
         ([""], "'' is not a launch script"),
         (["tests/browser/install_chromium.sh"], "is not a launch script"),

@@ -92,50 +92,27 @@ def test_the_papers_defaults(tmp_path, of_eight, run_program, program, options, 
     assert ids(tmp_path / "out" / "train_wrong.parquet") == explored
     assert paper in lines
     experiment = options[1] if "--experiment" in options else "qwen_math" if program == MATH_PROGRAM else ""
-    named = [f"TRAIN_{part.upper()}={tmp_path / 'out' / f'train_{part}.parquet'}" for part in ("correct", "wrong")]
-    store = [*named, "dph", "store", *(["--experiment", experiment] if experiment else [])]
-    next_command = ["Next,", "with", "the", "same", "variables:", *store]
+    named = [f"launch.train_{part}={tmp_path / 'out' / f'train_{part}.parquet'}" for part in ("correct", "wrong")]
+    next_command = ["Next:", "dph", "store", *named, *([f"experiment={experiment}"] if experiment else [])]
     assert lines[-1] == next_command or (lines[-1][0], options[:2]) == ("Wrote", ["--threshold", 8])
     sizes = ["this", "split", str(len(explored)), str(len(near_perfect))]
     assert [line[:4] for line in lines if line[:1] == ["this"]] == [sizes]
 
 
 def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, monkeypatch):
-    """As the launch scripts read them: SETTINGS, then the folder of the model that MODEL_PATH names, then DATA_DIR."""
-    monkeypatch.setenv("DPH_PROJECT_DIR", str(tmp_path))
-    folder = tmp_path / "data" / "math" / "my-model"
-    data, _ = of_eight(folder / "generate_data")
-    for name, value in {"TRAIN_FILE": data, "SETTINGS": "llama_math", "MODEL_PATH": "/models/My-Model/"}.items():
-        monkeypatch.setenv(name, str(value))
-    run_program(PROGRAM)
-    assert ids(folder / "train_correct.parquet") == [30, 10, 20]
-    assert ids(folder / "train_wrong.parquet") == [50], "math drops prompts that no sample solved"
-
-    monkeypatch.setenv("DATA_DIR", str(folder))
-    monkeypatch.setenv("TRAIN_WRONG", str(tmp_path / "wrong.parquet"))
-    monkeypatch.setenv("SETTINGS", "qwen_math")
-    run_program(PROGRAM)
-    assert ids(tmp_path / "wrong.parquet") == [30, 50]
-    monkeypatch.setenv("SETTINGS", "nothing")
-    assert "the settings 'nothing' do not exist" in run_program(PROGRAM)
-    run_program(PROGRAM, "--experiment", "qwen_math")
-
-
-def test_a_home_folder_is_one_in_every_variable(tmp_path, of_eight, run_program, monkeypatch):
-    """As pre-sampling and training read them."""
+    """Also of a home folder."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     of_eight(tmp_path / "home" / "d" / "generate_data")
     for name, value in {"TRAIN_FILE": "~/d/generate_data/train.parquet", "DATA_DIR": "~/d"}.items():
         monkeypatch.setenv(name, value)
-    run_program(PROGRAM)
+    run_program(PROGRAM, "--experiment", "llama_math")
     assert ids(tmp_path / "home" / "d" / "train_correct.parquet") == [30, 10, 20]
-    for part in ("CORRECT", "WRONG"):
-        monkeypatch.setenv(f"TRAIN_{part}", f"~/{part}.parquet")
-    monkeypatch.setenv("SAMPLES", "~/d/generate_data/0.jsonl")
-    run_program(PROGRAM, "--data=~/d/generate_data/train.parquet")
-    assert ids(tmp_path / "home" / "WRONG.parquet") == [40, 50] and (tmp_path / "home" / "CORRECT.parquet").exists()
+    assert ids(tmp_path / "home" / "d" / "train_wrong.parquet") == [50], "math drops prompts that no sample solved"
     assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
+    assert "The experiment 'nothing' does not exist" in run_program(PROGRAM, "--experiment", "nothing")
+    monkeypatch.setenv("SAMPLES", "0.jsonl")
+    assert "SAMPLES is not read any more: unset it, and give launch.samples=0.jsonl" in run_program(PROGRAM)
 
 
 def test_a_second_split_forgets_what_a_store_found_of_the_first(tmp_path, of_eight, run_program):

@@ -9,10 +9,10 @@ from tests.programs import REPOSITORY
 
 TABLES = json.loads((REPOSITORY / "rl" / "evaluation" / "paper" / "paper.json").read_text())["tables"]
 EXPERIMENTS = {
-    "llama-sql": "bash scripts/llama/",
-    "omnisql-32b": "SETTINGS=omnisql_sql bash scripts/llama/",
-    "llama-math": "SETTINGS=llama_math bash scripts/qwen/",
-    "qwen-math": "bash scripts/qwen/",
+    "llama-sql": ("bash scripts/llama/", ""),
+    "omnisql-32b": ("bash scripts/llama/", " experiment=omnisql_sql"),
+    "llama-math": ("bash scripts/qwen/", " experiment=llama_math"),
+    "qwen-math": ("bash scripts/qwen/", ""),
 }
 # The eta of the paper's settings, for rows whose label names none.
 COEFFICIENTS = {"rkl": "0.01", "dph_f": "0.01", "dph_js": "0.2", "dph_js_def": "0.2"}
@@ -44,8 +44,9 @@ def test_the_row_is_there_with_the_papers_figures(table, row):
     if row["method"] == "base" or (table["number"], table["setting"]) in WITHOUT_COMMANDS:
         return
     [command] = {cell.strip("`") for cells in found for cell in cells if cell.startswith("`")}
-    assert command.startswith(EXPERIMENTS[table["setting"]])
-    words = command.split("/")[-1].split()
+    script, experiment = EXPERIMENTS[table["setting"]]
+    assert command.startswith(script) and command.endswith(experiment)
+    words = command.removesuffix(experiment).split("/")[-1].split()
     assert words[1] == row["method"]
     assert words[2:] == coefficient_and_alpha(row)
 

@@ -82,8 +82,7 @@ def test_every_setting_and_script_variable_is_in_the_reference():
     assert "| `gold_seconds` | `60.0` | Time limit of a gold query" in made.scorer_settings()
     assert "| `SqlRewardModel` | 0 |" in made.reward_models() and "| `duckdb` | a file, or a folder" in made.engines()
     assert "| a row 1, 1, 1, Ada | a constant, `SELECT 1` | 0.20 | 0.80 | 0.00 | " in made.guesses()
-    text = made.script_variables()
-    assert "  LEARNING_RATE=1e-6" in text and "  SCORER_PORT=0" in text and str(REPOSITORY) not in text
+    assert "${oc.env:MODEL_PATH," in made.environment_variables()
 
 
 def test_the_methods_page_has_every_divergence():

@@ -399,7 +399,7 @@ def test_the_recipes_commands_have_the_objective_of_the_study(monkeypatch):
     runs = []
     for given, (method, *words) in (
         (dict(word.split("=") for word in variables.split()), command.split()),
-        ({"SETTINGS": "demo", "DEMO_DIR": "demo"}, [measured.method, "my_recipe", *measured.words]),
+        ({}, [measured.method, "my_recipe", *measured.words, "experiment=demo", "launch.folder=demo"]),
     ):
         with monkeypatch.context() as environment:
             for name, value in {"DEVICE": "cpu", "SFT_PT": "pef.pt", **given}.items():

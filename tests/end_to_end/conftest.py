@@ -11,14 +11,13 @@ from rl.cluster.scorer import temporary_scorer
 from rl.demo.base_model import SftSettings, make_model
 from rl.demo.experiment import scorer_config
 from rl.demo.task import TaskSettings, make_task
-from tests.programs import REPOSITORY, SMALL_RUN, output_of
+from tests.programs import REPOSITORY, SMALL_RUN, apart, output_of
 
 SETTINGS = SMALL_RUN | {
-    "MAX_PROMPT_LENGTH": "40",
-    "MAX_RESPONSE_LENGTH": "48",
-    "SAMPLES_PER_PROMPT": "4",
-    "TOP_P": "1.0",
-    "MAX_TOKENS_PER_GPU": "4000",
+    "data.max_prompt_length": "40",
+    "data.max_response_length": "48",
+    "actor_rollout_ref.rollout.top_p": "1.0",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "4000",
 }
 TIME_LIMIT_S = 280
 
@@ -41,14 +40,18 @@ class Project:
 
     def succeed(self, *command: str, **environment: str) -> str:
         """What a program of the repository prints."""
-        return output_of(command, environment=os.environ | self.environment | environment, timeout=TIME_LIMIT_S)
+        variables, words = apart(self.environment | environment)
+        words = words if command[0] == "bash" else []
+        return output_of([*command, *words], environment=os.environ | variables, timeout=TIME_LIMIT_S)
 
     def train_until(self, step: int, script: str, *arguments: str, **environment: str) -> tuple[subprocess.Popen, str]:
         """A training run that has logged `step` and goes on, and what it printed until then."""
+        steps = {"trainer.total_training_steps": "1000", "trainer.save_freq": "-1"}
+        variables, words = apart(self.environment | steps | environment)
         training = subprocess.Popen(
-            ["bash", f"scripts/llama/{script}.sh", *arguments],
+            ["bash", f"scripts/llama/{script}.sh", *arguments, *words],
             cwd=REPOSITORY,
-            env=os.environ | self.environment | {"TOTAL_STEPS": "1000", "SAVE_FREQ": "-1"} | environment,
+            env=os.environ | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -75,7 +78,9 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="session")
 def presampled(project):
     """Every training prompt is sampled 4 times."""
-    project.outputs["presample"] = project.succeed("bash", "scripts/llama/offline_sampling.sh", "sampling")
+    project.outputs["presample"] = project.succeed(
+        "bash", "scripts/llama/offline_sampling.sh", "sampling", "presample.n=4"
+    )
     return project
 
 
@@ -118,7 +123,7 @@ def trained(stored, stored_in_bf16):
     """DPH-JS between next-token distributions in bf16, on two ranks: SIGTERM after step 2, and a run that resumes and
     whose scorer dies after two more steps.
     """
-    environment = {"GPUS_PER_NODE": "2", "SAVE_FREQ": "1", "SFT_PT": str(stored_in_bf16)}
+    environment = {"GPUS_PER_NODE": "2", "trainer.save_freq": "1", "SFT_PT": str(stored_in_bf16)}
     settings = (
         *("js_kl", "js", "0.2", "actor_rollout_ref.actor.sft_loss_estimator=topk", BF16),
         "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",

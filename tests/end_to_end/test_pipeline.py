@@ -94,7 +94,8 @@ def test_the_same_samples_make_the_same_store_in_bf16_except_for_rounding(stored
 def test_sigterm_ends_training_in_order(trained):
     code, output = trained.stopped
     assert code == 143, output[-4000:]
-    assert "\nStopped by SIGTERM: re-run the same command to resume.\n" in output, output[-4000:]
+    resumed = f"It goes on after step {trained.resumed_from}."
+    assert f"\n{resumed}\nStopped by SIGTERM: re-run the same command to resume.\n" in output, output[-4000:]
     assert "Traceback" not in output, output[-4000:]
 
 

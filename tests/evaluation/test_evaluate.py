@@ -82,7 +82,7 @@ checkpoint._merge = merge
 path = pathlib.Path(sys.argv[1])
 content = json.loads(path.read_text())
 for run in content["runs"]:
-    sys.argv[1:] = evaluate.with_variables(run)
+    sys.argv[1:] = run
     code = 0
     try:
         run_main(evaluate.main, evaluate.EVALUATE)
@@ -249,24 +249,13 @@ def ended(tmp_path_factory, word_llama):
     return folder, found, json.loads((folder / "errors.json").read_text())
 
 
-def test_lengths_are_those_of_the_training_scripts(monkeypatch):
-    from verl.dph.evaluate import with_variables
-
-    monkeypatch.setenv("MAX_PROMPT_LENGTH", "40")
-    monkeypatch.setenv("MAX_RESPONSE_LENGTH", "48")
-    assert {"data.max_prompt_length=40", "data.max_response_length=48"} <= {*with_variables([])}
-    assert "data.max_response_length=48" not in with_variables(["data.max_response_length=8"])
-
-
 def test_gpus_are_counted_as_by_the_training_scripts(monkeypatch):
-    from verl.dph.evaluate import with_variables
-
     monkeypatch.delenv("GPUS_PER_NODE", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
-    assert "trainer.n_gpus_per_node=2" in with_variables(["device=cuda"])
-    assert "trainer.n_gpus_per_node=1" in with_variables(["device=cpu"])
-    given = with_variables(["device=cuda", "trainer.n_gpus_per_node=4"])
-    assert [word for word in given if word.startswith("trainer.n_gpus_per_node")] == ["trainer.n_gpus_per_node=4"]
+    for words, gpus in ((["device=cuda"], 2), (["device=cpu"], 1), (["device=cuda", "trainer.n_gpus_per_node=4"], 4)):
+        assert compose("evaluate", words).trainer.n_gpus_per_node == gpus
+    monkeypatch.setenv("GPUS_PER_NODE", "3")
+    assert compose("evaluate", ["device=cuda"]).trainer.n_gpus_per_node == 3
 
 
 def test_benchmarks_are_sampled_as_in_the_paper(ended):

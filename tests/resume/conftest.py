@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.programs import SMALL_RUN, output_of
+from tests.programs import SMALL_RUN, apart, output_of
 from tests.tiny_run import metrics_of, prompt_row, save_store
 
 ANSWERS = [
@@ -28,12 +28,12 @@ PROMPTS, STORED, VALIDATED = 10, 10, 6  # 10 prompts are two steps of 4 and two 
 STOP, TOTAL = 3, 6  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = SMALL_RUN | {
     "VERBOSE": "1",
-    "MAX_PROMPT_LENGTH": "16",
-    "MAX_RESPONSE_LENGTH": "24",
-    "TOP_P": "0.95",
-    "MAX_TOKENS_PER_GPU": "128",  # several micro-batches a mini-batch
-    "SAVE_FREQ": str(STOP),
-    "VAL_N": "2",
+    "data.max_prompt_length": "16",
+    "data.max_response_length": "24",
+    "actor_rollout_ref.rollout.top_p": "0.95",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "128",  # several micro-batches a mini-batch
+    "trainer.save_freq": str(STOP),
+    "actor_rollout_ref.rollout.val_kwargs.n": "2",
 }
 OVERRIDES = (
     "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
@@ -78,8 +78,8 @@ class Task:
         self.environment = SETTINGS | {
             "MODEL_PATH": str(folder / "model"),
             "TRAIN_FILE": str(folder / "train.parquet"),
-            "TRAIN_WRONG": str(folder / "train.parquet"),
-            "TRAIN_CORRECT": str(folder / "correct.parquet"),
+            "launch.train_wrong": str(folder / "train.parquet"),
+            "launch.train_correct": str(folder / "correct.parquet"),
             "VAL_FILES": str(folder / "val.parquet"),
             "SFT_PT": str(folder / "pef.pt"),
             "OUTPUT_DIR": str(self.runs),
@@ -89,9 +89,10 @@ class Task:
     def train(self, script: str, name: str, *arguments: str, steps: int, code: int = 0, **environment: str) -> str:
         """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`. Its output."""
         dump = f"trainer.rollout_data_dir={self.folder / 'rollouts' / name}"
-        command = ["bash", f"scripts/llama/{script}.sh", name, *arguments, *OVERRIDES, dump]
-        variables = os.environ | self.environment | {"TOTAL_STEPS": str(steps)} | environment
-        return output_of(command, environment=variables, timeout=TIME_LIMIT_S, code=code)
+        steps_of_run = {"trainer.total_training_steps": str(steps)}
+        variables, words = apart(self.environment | steps_of_run | environment)
+        command = ["bash", f"scripts/llama/{script}.sh", name, *arguments, *words, *OVERRIDES, dump]
+        return output_of(command, environment=os.environ | variables, timeout=TIME_LIMIT_S, code=code)
 
     def metrics(self, name: str) -> dict[int, dict[str, float]]:
         """Every metric of every step of a run, by step."""
@@ -111,7 +112,7 @@ class Task:
 def task(tmp_path_factory, scorer_server, word_llama):
     """js_kl at once, and resumed; the resumed one has the keep-rate probe."""
     task = Task(tmp_path_factory.mktemp("resume"), scorer_server, word_llama)
-    task.train("js_kl", "at_once", "0.2", steps=TOTAL, TEST_FREQ=str(STOP))
+    task.train("js_kl", "at_once", "0.2", steps=TOTAL, **{"trainer.test_freq": str(STOP)})
     for steps in (STOP, TOTAL):
-        task.train("js_kl", "resumed", "0.2", *PROBE, steps=steps, TEST_FREQ=str(STOP))
+        task.train("js_kl", "resumed", "0.2", *PROBE, steps=steps, **{"trainer.test_freq": str(STOP)})
     return task

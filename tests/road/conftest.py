@@ -9,6 +9,7 @@ import os
 import re
 import sqlite3
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,15 +23,9 @@ from tests.tiny_run import teach
 DOCS = REPOSITORY / "docs"
 MASTERED, EXPLORED = 12, 16
 # In place of the page's model and lengths; its batch sizes are the page's.
-SETTINGS = {
-    "DEVICE": "cpu",
-    "GPUS_PER_NODE": "1",
-    "OMP_NUM_THREADS": "1",
-    "MAX_PROMPT_LENGTH": "250",
-    "MAX_RESPONSE_LENGTH": "4",
-    "TOTAL_STEPS": "2",
-    "SAVE_FREQ": "1",
-}
+VARIABLES = {"DEVICE": "cpu", "GPUS_PER_NODE": "1", "OMP_NUM_THREADS": "1"}
+LENGTHS = ("data.max_prompt_length=250", "data.max_response_length=4")
+STEPS = ("trainer.total_training_steps=2", "trainer.save_freq=1")
 TIME_LIMIT_S = 280
 
 
@@ -46,10 +41,12 @@ class Traveller:
     """A user in a folder that looks like a checkout, with `mine/` in it.
 
     Args:
-        page: its commands follow the line `export TRAIN_FILE=...`.
+        page: its commands follow the line `export TRAIN_FILE=...`; its first YAML block is mine/experiment/mine.yaml.
+        words: settings of the commands that compose a configuration.
+        of_training: further ones of training.
     """
 
-    def __init__(self, folder: Path, page: str):
+    def __init__(self, folder: Path, page: str, words: Sequence[str] = LENGTHS, of_training: Sequence[str] = STEPS):
         self.folder, self.mine, self.model = folder, folder / "mine", folder / "model"
         for name in ("data", "rl", "scripts"):
             (folder / name).symlink_to(REPOSITORY / name)
@@ -58,7 +55,10 @@ class Traveller:
         lines = "".join(blocks[start:]).splitlines()
         self.exports = "\n".join(line for line in lines if line.startswith("export "))
         self.commands = [line for line in lines if not line.startswith("export ")]
-        self.settings = dict(SETTINGS)
+        ours = {name: [*words] for name in ("dph presample", "dph store", "dph train", "dph evaluate")}
+        ours["dph train"] += of_training
+        self.commands = [" ".join([line, *ours.get(" ".join(line.split()[:2]), [])]) for line in self.commands]
+        self.settings = dict(VARIABLES)
         self.output: dict[str, str] = {}
 
     def walk(self, command: str, code: int = 0, **settings: str) -> str:
@@ -104,6 +104,10 @@ class Traveller:
             for i in range(MASTERED + EXPLORED)
         ]
         (self.mine / "train.json").write_text(json.dumps(records))
+        page = (DOCS / "tutorials" / "own-database.md").read_text()
+        (self.mine / "experiment").mkdir()
+        experiment = re.search(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        (self.mine / "experiment" / "mine.yaml").write_text(experiment[1])
 
     def make_model(self, word_llama) -> None:
         """A word-level Llama whose vocabulary has each response as one word."""

@@ -178,20 +178,17 @@ def launcher(tmp_path) -> Launcher:
 @pytest.fixture
 def files(tmp_path) -> dict[str, str]:
     """Variables that name an empty file for everything that a script looks for."""
-    names = {
-        "TRAIN_FILE": "train.parquet",
-        "TRAIN_WRONG": "wrong.parquet",
-        "TRAIN_CORRECT": "correct.parquet",
-        "TRAIN_UNSOLVED": "unsolved.parquet",
-        "VAL_FILES": "val.parquet",
-        "SFT_PT": "pef.pt",
-        "FOREIGN_PT": "foreign.pt",
-    }
     (tmp_path / "model").mkdir()
+    (tmp_path / "unsolved").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "llama", "max_position_embeddings": 131072}')
-    for name in names.values():
+    for name in ("train", "val", "train_wrong", "train_correct", "unsolved/train_wrong"):
+        (tmp_path / f"{name}.parquet").touch()
+    for name in ("pef.pt", "foreign.pt"):
         (tmp_path / name).touch()
-    return {variable: str(tmp_path / name) for variable, name in names.items()} | {
-        "BASELINE_FILES": f"{tmp_path / 'wrong.parquet'},{tmp_path / 'correct.parquet'}",
+    return {
+        "DATA_DIR": str(tmp_path),
+        "TRAIN_FILE": str(tmp_path / "train.parquet"),
+        "VAL_FILES": str(tmp_path / "val.parquet"),
+        "SFT_PT": str(tmp_path / "pef.pt"),
         "MODEL_PATH": str(tmp_path / "model"),
     }

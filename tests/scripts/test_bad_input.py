@@ -55,14 +55,17 @@ def test_a_checkouts_own_verl_folder_is_not_taken_for_verl(launcher, files):
         (["llama/js_kl", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash"),
         (["llama/js_kl", "run", "--dry-run=all"], "--dry-run=all is unknown: did you mean --dry-run or"),
         (["llama/js_kl", "run", "--dryrun"], "--dryrun is unknown: did you mean --dry-run or --dry-run=config?"),
-        (["llama/js_kl", "run", "--seed", "3"], "--seed is unknown: the options are --experiment, --dry-run and"),
-        (["llama/js_kl", "run", "0.2", "--seed=3"], "--seed=3 is unknown: the options are --experiment, --dry-run"),
+        (["llama/js_kl", "run", "--seed", "3"], "--seed is unknown: the options are --dry-run and"),
+        (["llama/js_kl", "run", "0.2", "--seed=3"], "--seed=3 is unknown: the options are --dry-run"),
         (
             ["llama/js_kl", "run", "data.sft_pt=~/pef.pt"],
             "data.sft_pt=~/pef.pt begins with ~, which the shell replaces",
         ),
-        (["llama/js_kl", "run", "TOTAL_STEPS=3"], "variable: put it before bash, TOTAL_STEPS=3 bash "),
-        (["llama/js_kl", "run", "actor_rollout_ref.actor.sft_loss_mode=jss"], "sft_loss_mode='jss' is unknown"),
+        (
+            ["llama/js_kl", "run", "TOTAL_STEPS=3"],
+            "TOTAL_STEPS=3 is not a setting: give trainer.",
+        ),
+        (["llama/js_kl", "run", "actor_rollout_ref.actor.sft_loss_mode=jss"], "sft_loss_mode='jss' must be "),
     ],
 )
 def test_arguments(launcher, files, arguments, words):
@@ -70,56 +73,54 @@ def test_arguments(launcher, files, arguments, words):
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "wanted"),
+    ("setting", "said"),
     [
-        ("TOTAL_STEPS", "two", "a whole number, 1 or more, or null"),
-        ("SAVE_FREQ", "-2", "a whole number, -1 or more"),
-        ("LEARNING_RATE", "1e-6x", "a number, 0 or more"),
-        ("SFT_NORMALIZATION", "both", "use one of joint, per_set"),
-        ("RAY_PORT", "70000", "a whole number from 1 to 65535"),
+        ("trainer.total_training_steps=two", "must be a valid integer"),
+        ("trainer.save_freq=-2", "must be greater than or equal to -1"),
+        ("actor_rollout_ref.actor.optim.lr=1e-6x", "must be a valid number"),
+        ("launch.explored=both", "must be 'exp' or 'all'"),
+        ("launch.ray_port=70000", "must be less than or equal to 65535"),
     ],
 )
-def test_numbers_among_the_variables(launcher, files, variable, value, wanted):
+def test_wrong_values(launcher, files, setting, said):
     """A dry run rejects them too, as the run would."""
     for dry_run in ([], ["--dry-run"]):
-        line = rejected(launcher, "llama/js_kl", "run", *dry_run, **files | {variable: value})
-        assert line.startswith(f"Error: {variable}=") and value in line and line.endswith(f" {wanted}.")
+        line = rejected(launcher, "llama/js_kl", "run", setting, *dry_run, **files)
+        assert line.startswith(f"Error: {setting.partition('=')[0]}=") and line.endswith(f" {said}.")
+
+
+def test_variables_that_no_run_reads_any_more(launcher, files):
+    for name, key in {"TOTAL_STEPS": "trainer.total_training_steps", "SETTINGS": "experiment"}.items():
+        line = rejected(launcher, "llama/js_kl", "run", **files | {name: "3"})
+        assert f" {name} is not read any more: unset it, and give {key}=3 on the command line." in line
+    assert "launch.explored is not a setting" in rejected(launcher, "llama/grpo", "run", "launch.explored=all", **files)
 
 
 def test_what_null_and_never_are_called(launcher, files):
-    settings = {"TOTAL_STEPS": "null", "KEEP_CHECKPOINTS": "None", "SAVE_FREQ": "-1", "TEST_FREQ": "0", "TOP_P": ".9"}
-    assert launcher.run("llama/js_kl", "run", "--dry-run", **files | settings).returncode == 0
-
-
-def test_a_variable_of_methods_with_d_pef(launcher, files):
-    line = rejected(launcher, "llama/grpo", "run", **files, EXPLORED="all")
-    assert "EXPLORED=all is for methods that rehearse D_pef; this one does not: unset it." in line
-
-
-@pytest.mark.parametrize("weight", ["1", "1.0", "0"])
-def test_the_weight_of_the_policy_loss_is_compared_by_the_program_as_a_number(launcher, files, weight):
-    """A method without D_pef gets it too: there training rejects what is not 1 (verl/dph/checks/objective.py)."""
-    finished = launcher.run("llama/grpo", "run", **files, POLICY_LOSS_COEFF=weight)
-    assert finished.returncode == 0, finished.stderr
-    assert launcher.started().config().actor_rollout_ref.actor.policy_loss_coeff == float(weight)
+    settings = ["trainer.total_training_steps=null", "trainer.save_freq=-1", "trainer.test_freq=0"]
+    assert launcher.run("llama/js_kl", "run", *settings, "--dry-run", **files).returncode == 0
 
 
 @pytest.mark.parametrize(
-    ("script", "variable", "words"),
+    ("script", "given", "words"),
     [
-        ("js_kl", "MODEL_PATH", "the model folder {} does not exist"),
-        ("offline_sampling", "TRAIN_FILE", "data.train_files={} does not exist: the commands of docs/howto/data.md"),
-        ("js_kl", "TRAIN_WRONG", "data.train_files={} does not exist: correct the path in TRAIN_WRONG."),
-        ("grpo", "BASELINE_FILES", "data.train_files={} does not exist: correct the path in BASELINE_FILES."),
-        ("dapo", "VAL_FILES", "data.val_files={} does not exist: the commands of docs/howto/data.md write it"),
-        ("alpha", "TRAIN_CORRECT", "data.sft_files={} does not exist"),
-        ("forward_kl", "SFT_PT", "data.sft_pt={} does not exist: run get_correct_data_tensor.sh"),
-        ("grpo", "SETTINGS", "the settings '{}' do not exist"),
+        ("js_kl", "MODEL_PATH={}", "the model folder {} does not exist"),
+        ("offline_sampling", "TRAIN_FILE={}", "data.train_files={} does not exist: the commands of docs/howto/data.md"),
+        ("js_kl", "launch.train_wrong={}", "data.train_files={} does not exist: "),
+        ("grpo", "launch.baseline_files=[{}]", "data.train_files={} does not exist: "),
+        ("dapo", "VAL_FILES={}", "data.val_files={} does not exist: the commands of docs/howto/data.md write it"),
+        ("alpha", "launch.train_correct={}", "data.sft_files={} does not exist"),
+        ("forward_kl", "SFT_PT={}", "data.sft_pt={} does not exist: run dph store"),
+        ("grpo", "experiment={}", "The experiment '{}' does not exist"),
     ],
 )
-def test_missing_files(launcher, files, script, variable, words):
+def test_missing_files(launcher, files, script, given, words):
     missing = f"{launcher.folder}/not/there"
-    line = rejected(launcher, f"qwen/{script}", "run", **files | {variable: missing})
+    name, _, value = given.format(missing).partition("=")
+    if name.isupper():
+        line = rejected(launcher, f"qwen/{script}", "run", **files | {name: value})
+    else:
+        line = rejected(launcher, f"qwen/{script}", "run", given.format(missing), **files)
     assert words.format(missing) in line
 
 
@@ -149,8 +150,9 @@ def test_odd_names_are_found(launcher, files):
 
 def test_overrides_and_names_on_the_hub_are_what_counts(launcher, files):
     """A file that an override replaces need not be there; one that it names must."""
-    absent = files | {"TRAIN_WRONG": "/not/there.parquet", "MODEL_PATH": "organisation/model"}
-    finished = launcher.run("llama/js_kl", "run", f"data.train_files={files['TRAIN_FILE']}", **absent)
+    absent = files | {"MODEL_PATH": "organisation/model"}
+    words = ["launch.train_wrong=/not/there.parquet", f"data.train_files={files['TRAIN_FILE']}"]
+    finished = launcher.run("llama/js_kl", "run", *words, **absent)
     assert finished.returncode == 0, finished.stderr
     assert launcher.started().config().actor_rollout_ref.model.path == "organisation/model"
     finished = launcher.run("llama/js_kl", "run", "data.sft_pt=/not/there.pt", **files)

@@ -1,16 +1,12 @@
 """What stands on a script's command line: names and numbers by position, overrides, --help and --dry-run."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from rl.common.errors import UserError
-from rl.configuration.arguments import run_of
-from rl.configuration.methods import files, methods
-from rl.launch.help import help_text
 from rl.scorer.client.servers import ServerPool
 from tests.scripts.conftest import SCRIPTS, values
 
@@ -23,40 +19,16 @@ KEYS = {
     "experiment_name": "trainer.experiment_name",
     "n": "presample.n",
 }
-# Variables of its experiment that a method reads nothing of.
-FIXED = {
-    "chord_mu": {"SFT_NORMALIZATION"},
-    "get_correct_data_tensor": {"VAL_FILES", "SAVE_FREQ", "TEST_FREQ", "LOGGER"},
-}
 ALL = sorted(f"{path.parent.name}/{path.stem}" for folder in ("llama", "qwen") for path in (SCRIPTS / folder).glob("*"))
 
 
 @pytest.mark.parametrize("script", ALL)
-def test_help_shows_every_setting_with_its_current_value(launcher, script):
-    finished = launcher.run(script, "x", "--help", MODEL_PATH="/models/mine", TRAIN_BATCH_SIZE="32")
-    assert finished.returncode == 0 and not finished.stderr
+def test_help_is_short(launcher, script):
+    finished = launcher.run(script, "x", "--help")
+    assert finished.returncode == 0 and not finished.stderr and len(finished.stdout.splitlines()) < 15
     usage, _, description, *_ = finished.stdout.splitlines()
     assert usage.startswith(f"usage: bash {SCRIPTS}/{script}.sh ") and len(description) > 20
-    shown = dict(re.findall(r"^  (\w+)=(.*)$", finished.stdout, re.MULTILINE))
-    experiment = "llama_sql" if script.startswith("llama") else "qwen_math"
-    method = script.split("/")[1]
-    for read in [*methods()[method].parts, *files("experiment")[experiment].parts]:
-        assert set(read.variables()) - FIXED.get(method, set()) <= set(shown)
-    assert not FIXED.get(method, set()) & set(shown)
-    assert (shown["MODEL_PATH"], shown["TRAIN_BATCH_SIZE"], shown["VAL_N"]) == ("/models/mine", "32", "1")
-    assert shown.get("SAMPLES_PER_PROMPT") == ("8" if method == "offline_sampling" else None)
-    assert "cluster_" not in finished.stdout and finished.stdout.endswith("RAY_START_ARGS=\n")
     assert launcher.started() is None and not (launcher.folder / "out").exists()
-
-
-def test_help_shows_a_comment_above_the_variables_that_it_is_about():
-    """The demo's file has some variables without a comment; the file that it extends says what they are."""
-    shown = help_text(run_of("js_kl", ["foo", "0.5", "--experiment", "demo", "--help"]))
-    for text in ("# Evaluation reads the checkpoint's", "@package", "# Methods use these", "SFT_LOSS_COEFF=0.2"):
-        assert text not in shown
-    assert "\n  SFT_LOSS_COEFF=0.5\n" in shown and "\n\n# Prompts per step.\n  TRAIN_BATCH_SIZE=16\n\n" in shown
-    assert "\n  LEARNING_RATE=0.0003\n\n# The folder of the task" in shown
-    assert "usage: dph train js_kl NAME" in help_text(run_of("js_kl", ["0.5", "--help"]))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +88,12 @@ def test_the_program_is_started_with_what_the_dry_run_says(launcher, files, scri
     assert (started.module, started.overrides) == (announced.module, announced.overrides)
     assert started.environment["DPH_SCORER"] == "http://10.0.0.1:5001"
     assert "VERL_PLATFORM" not in started.environment
+
+
+def test_a_script_that_sh_runs(launcher):
+    """Debian's sh is dash: it ended in "Bad substitution"."""
+    said = launcher.bash("-c", f"sh {SCRIPTS}/llama/grpo.sh run --dry-run")
+    assert said.returncode == 0 and "experiment=llama_sql" in said.stdout, said.stderr
 
 
 def test_a_shell_whose_cd_prints_the_folder(launcher):
@@ -189,11 +167,11 @@ def test_settings_of_ones_own(launcher):
     own.write_text(
         "# @package _global_\ndefaults: [llama_sql, _self_]\nactor_rollout_ref: {model: {path: /models/mine}}\n"
     )
-    shown = launcher.run("llama/grpo", "run", "--dry-run=config", SETTINGS=str(own))
+    shown = launcher.run("llama/grpo", "run", "--dry-run=config", f"experiment={own}")
     config = yaml.safe_load(shown.stdout)
     assert config["actor_rollout_ref"]["model"]["path"] == "/models/mine"
     assert config["data"]["max_prompt_length"] == 16000
-    assert "PROJECT_NAME=dph-mine-sql" in launcher.run("llama/grpo", "--help", SETTINGS=str(own)).stdout
+    assert config["trainer"]["project_name"] == "dph-mine-sql"
 
 
 def test_another_model_has_folders_of_its_own(launcher):

@@ -17,7 +17,7 @@ from verl.dph.checks.run import MAIN, Subject, rules_of_training
 from verl.dph.config import attention
 from verl.dph.training import config as training_config
 
-# Script folder, SETTINGS (empty: the folder's own), then the paper's settings (docs/howto/reproduce.md).
+# Script folder, experiment (empty: the folder's own), then the paper's settings (docs/howto/reproduce.md).
 EXPERIMENTS = {
     "llama_sql": ("llama", "", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
     "omnisql_sql": ("llama", "omnisql_sql", dict(epochs=4, lr=1e-6, val_t=1.0, response=4096, prompt=16000)),
@@ -57,10 +57,10 @@ BASELINES = {
     "pkpo": {"algorithm.adv_estimator": "pkpo", "algorithm.pkpo_k": 8},
     "nsr": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.0},
     "w_reinforce": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.1},
-    "zero_success": {"data.train_files": "TRAIN_UNSOLVED"},
+    "zero_success": {"data.train_files": "unsolved/train_wrong.parquet"},
     "chord_mu": {
-        "data.sft_files": "BASELINE_FILES",
-        "data.sft_pt": "FOREIGN_PT",
+        "data.sft_files": ["train.parquet"],
+        "data.sft_pt": "foreign.pt",
         "actor_rollout_ref.actor.sft_loss_mode": "forward",
         "actor_rollout_ref.actor.sft_loss_normalization": "per_set",
         "actor_rollout_ref.actor.sft_loss_coeff": 1.0,
@@ -87,8 +87,8 @@ NOT_ASKED = {"reward.reward_model.rollout.name"}
 
 def dry_run(launcher, experiment, script, *arguments, **environment):
     folder, name, _ = EXPERIMENTS[experiment]
-    chosen = {"SETTINGS": name} if name else {}
-    return launcher.dry_run(f"{folder}/{script}", *arguments, **chosen, **environment)
+    chosen = [f"experiment={name}"] if name else []
+    return launcher.dry_run(f"{folder}/{script}", *arguments, *chosen, **environment)
 
 
 @pytest.mark.parametrize("method", RUNS)
@@ -117,10 +117,11 @@ def test_training(launcher, files, monkeypatch, experiment, method):
     assert training_config.rehearses(config) == rehearses
     if rehearses:
         assert (data.sft_batch_size, actor.sft_loss_normalization) == (256, "joint")
-        assert (data.train_files, data.sft_pt) == (files["TRAIN_WRONG"], files["SFT_PT"])
-        assert data.sft_files == files["TRAIN_CORRECT"]
+        assert (data.train_files, data.sft_pt) == (f"{files['DATA_DIR']}/train_wrong.parquet", files["SFT_PT"])
+        assert data.sft_files == f"{files['DATA_DIR']}/train_correct.parquet"
     else:
-        assert list(data.train_files) == files["BASELINE_FILES"].split(",")
+        both = [f"{files['DATA_DIR']}/train_{part}.parquet" for part in ("wrong", "correct")]
+        assert list(data.train_files) == (both if "math" in experiment else [files["TRAIN_FILE"]])
         assert data.sft_files is None and data.sft_pt is None
     is_dapo = method == "dapo"
     assert config.algorithm.filter_groups.enable == is_dapo
@@ -139,12 +140,18 @@ def test_a_method_is_another_one_with_its_settings(launcher, files, monkeypatch,
     started = {script: dry_run(launcher, "llama_sql", script, "name", **files) for script in (base, method)}
     settings = {script: dict(flat(OmegaConf.to_container(run.config()))) for script, run in started.items()}
     changed = {key: value for key, value in settings[method].items() if value != settings[base][key]}
-    paths = files | {"BASELINE_FILES": files["BASELINE_FILES"].split(",")}
-    expected = {key: paths.get(value, value) for key, value in own.items()}
+    expected = {key: in_folder(value, files["DATA_DIR"]) for key, value in own.items()}
     defaults = {key for key, value in expected.items() if settings[base][key] == value}
     assert {key: settings[method][key] for key in expected} == expected
     assert changed.keys() == expected.keys() - defaults and changed
     accept(started[method].config(), files, monkeypatch)
+
+
+def in_folder(value, folder):
+    """A file of BASELINES in the folder; other values as they are."""
+    if isinstance(value, list):
+        return [in_folder(name, folder) for name in value]
+    return f"{folder}/{value}" if str(value).endswith((".parquet", ".pt")) else value
 
 
 def accept(config, files, monkeypatch):
@@ -197,30 +204,23 @@ def test_preparation(launcher, files, monkeypatch, experiment):
     accept(dry_run(launcher, experiment, "get_correct_data_tensor", **files).config(), files, monkeypatch)
 
 
-def test_coverage_given_responses_and_what_is_explored(launcher, files, tmp_path, monkeypatch):
-    """The variables of the store and of a run, each as the settings that it stands for."""
-    samples, given = tmp_path / "0.jsonl", tmp_path / "given.jsonl"
-    samples.touch(), given.touch()
-    files = files | {"SAMPLES": str(samples)}
-    solved = {"SFT_COVERAGE": "solved", "SFT_RESPONSES_PER_PROMPT": "all"}
-    config = dry_run(launcher, "llama_sql", "get_correct_data_tensor", **files, **solved).config()
-    data = config.data
-    assert (data.sft_coverage, data.sft_responses_per_prompt, data.sft_samples) == ("solved", "all", str(samples))
-    assert data.sft_responses is None
-    accept(config, files, monkeypatch)
-    config = dry_run(launcher, "qwen_math", "get_correct_data_tensor", **files, SFT_RESPONSES=str(given)).config()
-    assert (config.data.sft_responses, config.data.sft_responses_per_prompt) == (str(given), 1)
-    accept(config, files, monkeypatch)
+def test_what_is_stored_and_explored(launcher, files, tmp_path, monkeypatch):
+    """The settings of docs/howto/foreign-responses.md are accepted together."""
+    samples, given = tmp_path / "generate_data" / "0.jsonl", tmp_path / "given.jsonl"
+    samples.parent.mkdir(), samples.touch(), given.touch()
 
-    alone = {"EXPLORED": "all", "POLICY_LOSS_COEFF": "0", "ROLLOUT_N": "1"}
-    config = dry_run(launcher, "llama_sql", "forward_kl", "name", **files, **alone).config()
-    assert list(config.data.train_files) == files["BASELINE_FILES"].split(",")
-    assert (config.actor_rollout_ref.actor.policy_loss_coeff, config.actor_rollout_ref.rollout.n) == (0, 1)
-    accept(config, files, monkeypatch)
-    config = dry_run(launcher, "llama_sql", "chord_mu", "name", **files, EXPLORED="exp").config()
-    assert config.data.train_files == files["TRAIN_WRONG"]  # all of them without the variable
-    refused = launcher.run("llama/js_kl", "name", "--dry-run", **files, EXPLORED="both")
-    assert refused.returncode == 2 and "EXPLORED='both' is unknown: use one of exp, all." in refused.stderr
+    def config(script, *words):
+        found = dry_run(launcher, "llama_sql", script, "name", *words, **files).config()
+        accept(found, files, monkeypatch)
+        return found
+
+    solved = ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all"]
+    assert config("get_correct_data_tensor", *solved).data.sft_samples == str(samples)
+    config("get_correct_data_tensor", f"data.sft_responses={given}")
+    actor = "actor_rollout_ref.actor."
+    alone = ["launch.explored=all", f"{actor}policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"]
+    assert list(config("forward_kl", *alone).data.train_files) == [files["TRAIN_FILE"]]
+    assert config("chord_mu", "launch.explored=exp").data.train_files == f"{tmp_path}/train_wrong.parquet"
 
 
 def test_the_files_are_those_that_the_data_commands_write(launcher):

@@ -16,14 +16,14 @@ from rl.demo.base_model import tokenized
 from rl.demo.experiment import scorer_config
 from rl.demo.task import TaskSettings, make_task
 from rl.demo.tokenizer import build_tokenizer, response_text
-from tests.programs import SMALL_RUN, output_of
+from tests.programs import SMALL_RUN, apart, output_of
 from tests.tiny_run import save_demo_model, save_store
 
 # The trainer waits forever when its vLLM worker dies in a weight update.
 TIME_LIMIT_S = 540
 STEPS = 3
 # Prompts of a step, and D_pef rows: the store holds twice as many.
-PROMPTS = int(SMALL_RUN["TRAIN_BATCH_SIZE"])
+PROMPTS = int(SMALL_RUN["data.train_batch_size"])
 
 
 @pytest.fixture(scope="session")
@@ -60,21 +60,22 @@ def metrics(task, random_model, store) -> list[dict[str, float]]:
             "VERBOSE": "1",
             "DPH_SCORER": address,
             "MODEL_PATH": str(random_model),
-            "TRAIN_WRONG": str(task / "train.parquet"),
-            "TRAIN_CORRECT": str(task / "sft.parquet"),
+            "launch.train_wrong": str(task / "train.parquet"),
+            "launch.train_correct": str(task / "sft.parquet"),
             "VAL_FILES": str(task / "test_in_domain.parquet"),
             "SFT_PT": str(store),
             "OUTPUT_DIR": str(runs),
-            "MAX_PROMPT_LENGTH": "40",
-            "MAX_RESPONSE_LENGTH": "48",
-            "MINI_BATCH_SIZE": str(PROMPTS),
-            "LEARNING_RATE": "1e-2",
-            "TOP_P": "1.0",
-            "MAX_TOKENS_PER_GPU": "4000",
-            "TOTAL_STEPS": str(STEPS),
-            "SAVE_FREQ": "-1",
+            "data.max_prompt_length": "40",
+            "data.max_response_length": "48",
+            "actor_rollout_ref.actor.ppo_mini_batch_size": str(PROMPTS),
+            "actor_rollout_ref.actor.optim.lr": "1e-2",
+            "actor_rollout_ref.rollout.top_p": "1.0",
+            "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "4000",
+            "trainer.total_training_steps": str(STEPS),
+            "trainer.save_freq": "-1",
         }
-        command = ["bash", "scripts/llama/forward_kl.sh", "vllm", "1.0", "device=cpu_vllm"]
-        output_of(command, environment=os.environ | settings, timeout=TIME_LIMIT_S)
+        variables, words = apart(settings)
+        command = ["bash", "scripts/llama/forward_kl.sh", "vllm", "1.0", "device=cpu_vllm", *words]
+        output_of(command, environment=os.environ | variables, timeout=TIME_LIMIT_S)
     [file] = (runs / "vllm" / "metrics").glob("*.jsonl")
     return [json.loads(line)["data"] for line in file.read_text().splitlines()]

@@ -12,7 +12,6 @@ trainer or a training run. Re-run the same command to resume.
 import contextlib
 import copy
 import logging
-import os
 import shlex
 import sys
 from collections.abc import Iterable
@@ -29,7 +28,7 @@ from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.common.text import listed
-from rl.configuration.names import EVALUATE, devices
+from rl.configuration.names import EVALUATE
 from rl.configuration.settle import absolute
 from rl.data.training_run import CONSOLE, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
@@ -50,7 +49,6 @@ from rl.evaluation.splits import Split, splits_of, without_effect
 from verl.dph.checks.model import bound_context, context, tensor_parallel
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
-from verl.dph.config.device_choice import chosen_device, with_overrides
 from verl.dph.config.program import run_main
 from verl.dph.sampling.checkpoint import MERGED, model_folder, temporary_model_folder
 from verl.dph.sampling.checkpoint import check_model as check_checkpoint
@@ -64,16 +62,6 @@ logger = logging.getLogger(EVALUATE)
 # Between the seeds of the base's first draw, its second, and the other models' draws. The first decides what the base
 # solved; with its random numbers a policy that has hardly changed would give the same responses, and keep all.
 SEED_DISTANCE = 1_000_033
-
-# Environment variables for settings that no argument names. Every program also reads DEVICE and DPH_SCORER.
-_RANKS = "trainer.n_gpus_per_node"
-VARIABLES = {
-    "NNODES": "trainer.nnodes",
-    "GPUS_PER_NODE": _RANKS,
-    # Of evaluate.splits; a benchmark has its own.
-    "MAX_PROMPT_LENGTH": "data.max_prompt_length",
-    "MAX_RESPONSE_LENGTH": "data.max_response_length",
-}
 
 LENGTHS = ("max_prompt_length", "max_response_length")
 MAPPINGS = ("models", "splits", "settings", "methods", "rescored")
@@ -119,7 +107,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
         if not drawn.of and not all(job.complete() for job in jobs[-len(ways) :]):
             if sentence := next(tensor_parallel(config), None):
                 raise UserError(sentence)
-            for sentence in context(config, f'evaluate.settings="{{{split}:{{max_response_length:...}}}}"'):
+            for sentence in context(config):
                 logger.warning("%s of %s: %s", split, name, sentence)
     by_output = {job.output: job for job in jobs}
     for job in jobs:
@@ -330,15 +318,5 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
         raise UserError(f"{listed(alike)} have one label in the report: give one another in evaluate.methods.")
 
 
-def with_variables(arguments: list[str]) -> list[str]:
-    """The arguments, and the settings of VARIABLES that they do not name; the GPUs are counted as for the scripts."""
-    named = {argument.partition("=")[0] for argument in arguments}
-    found = {key: os.environ.get(name) for name, key in VARIABLES.items() if key not in named}
-    if _RANKS in found:
-        found[_RANKS] = found[_RANKS] or str(devices(chosen_device(arguments)))
-    return with_overrides(arguments, [f"{key}={value}" for key, value in found.items() if value])
-
-
 if __name__ == "__main__":
-    sys.argv[1:] = with_variables(sys.argv[1:])
     run_main(main, EVALUATE)

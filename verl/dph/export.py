@@ -44,7 +44,7 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     run = Run.of(model)
     if run is None:
         if (Path(model).expanduser() / RECORD).is_file():
-            raise UserError(f"{model} is a run without a checkpoint: set SAVE_FREQ when you train (trainer.save_freq).")
+            raise UserError(f"{model} is a run without a checkpoint: set trainer.save_freq when you train.")
         raise UserError(f"{model} is neither a run nor a checkpoint of one: name the folder of either.")
     if best and newest_checkpoint(Path(model).expanduser()) is None:
         raise UserError(f"{model} is one checkpoint, and --best chooses among a run's: name {run.folder}.")

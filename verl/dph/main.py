@@ -16,10 +16,10 @@ from verl.trainer import main_ppo
 
 from rl.common.console_log import console_log
 from rl.common.run_lock import sole_run
-from rl.common.signals import stoppable_when_armed
+from rl.common.signals import Stopped, stoppable_when_armed
 from rl.configuration.methods import next_step
 from rl.configuration.names import MAIN
-from rl.data.training_run import CONSOLE
+from rl.data.training_run import CONSOLE, resumes_at
 from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import chosen_experiment, run_main
@@ -94,12 +94,17 @@ def main(config: DictConfig) -> None:
     run = check(config, MAIN)
     with sole_run(run.folder, run.instead):
         if run.finished is None:
-            _start(config, run.folder)
+            try:
+                _start(config, run.folder)
+            except (KeyboardInterrupt, Stopped):
+                if not run.writes_store:
+                    sys.stderr.write(f"{resumes_at(run.folder)}\n")
+                raise
     if run.writes_store:
         if experiment := chosen_experiment():
-            # Rows that are not the refinement's are for the forward KL (docs/howto/foreign-responses.md).
-            method = "forward_kl" if source_of(config.data) else "js_kl"
-            sys.stdout.write(next_step(f"dph train {method} NAME", experiment))
+            # Rows that are not the refinement's are for the recipe (docs/howto/foreign-responses.md).
+            method = "recipe" if source_of(config.data) else "js_kl"
+            sys.stdout.write(next_step(f"dph train {method} my_run", experiment))
     else:
         sys.stdout.write(f"{run.finished or RunRecord.load(run.folder).summary(config)}\n")
 

@@ -67,8 +67,8 @@ def _check_groups(config: DictConfig) -> None:
         if SAMPLES in pq.read_schema(file).names:
             raise UserError(
                 f"{file} of data.train_files has a column {SAMPLES}, and training needs groups of "
-                f"rollout.n={config.actor_rollout_ref.rollout.n} responses: remove the column (ROLLOUT_N in the "
-                "scripts sets the number for all prompts; data.val_files may have it)."
+                f"rollout.n={config.actor_rollout_ref.rollout.n} responses: remove the column "
+                "(rollout.n sets the number for all prompts; data.val_files may have it)."
             )
 
 

@@ -37,7 +37,6 @@ _MICRO_BATCHES = {
     "actor_rollout_ref.ref": (("actor_rollout_ref.ref", "log_prob", "log_prob_use_dynamic_bsz"),),
     "critic": (("critic", "ppo_infer", None),),
 }
-_LENGTHS_OF_SCRIPTS = "MAX_PROMPT_LENGTH and MAX_RESPONSE_LENGTH in the scripts"
 _MIXED = ("param_dtype", "reduce_dtype", "buffer_dtype")  # of an engine's mixed_precision
 
 
@@ -172,7 +171,7 @@ def micro_batches(config: DictConfig) -> Iterator[str]:
                 ranks = "" if role.ulysses == 1 else f" x {role.ulysses} ranks (Ulysses)"
                 yield (
                     f"{name}.{prefix}_max_token_len_per_gpu={limit}{ranks} is less than the longest row, {words}, "
-                    "which a micro-batch must hold: raise it (MAX_TOKENS_PER_GPU in the scripts), or lower a length."
+                    "which a micro-batch must hold: raise it, or lower a length."
                 )
 
 
@@ -213,12 +212,8 @@ def _longest_row(data: DictConfig) -> tuple[int, str]:
     return longest, words
 
 
-def context(config: DictConfig, set_by: str = _LENGTHS_OF_SCRIPTS) -> Iterator[str]:
-    """An engine ends a response where its context ends, and verl would take it for a complete one.
-
-    Args:
-        set_by: what sets the lengths.
-    """
+def context(config: DictConfig) -> Iterator[str]:
+    """An engine ends a response where its context ends, and verl would take it for a complete one."""
     rollout, model = config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
     longest, words = _longest_row(config.data)
     positions = _positions(model)
@@ -229,8 +224,7 @@ def context(config: DictConfig, set_by: str = _LENGTHS_OF_SCRIPTS) -> Iterator[s
     for setting, limit in limits.items():
         if limit and limit < longest:
             yield (
-                f"{setting} is less than the longest row, {words}, so that responses would be cut off: lower a length "
-                f"({set_by})."
+                f"{setting} is less than the longest row, {words}, so that responses would be cut off: lower a length."
             )
 
 

@@ -183,7 +183,7 @@ def bypass_mode(config: DictConfig) -> Iterator[str]:
         yield (
             "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
             f"with rollout.top_p={rollout.top_p} and top_k={rollout.top_k} {rollout.name}'s are of another "
-            "distribution: set top_p=1 (TOP_P in the scripts) and top_k=-1, or bypass_mode=False."
+            "distribution: set top_p=1 and top_k=-1, or bypass_mode=False."
         )
     raw = rollout.name != "hf" and rollout.logprobs_mode == "raw_logprobs"
     if correction and correction.bypass_mode and raw and rollout.temperature != 1:
@@ -363,7 +363,7 @@ def greedy_validation(config: DictConfig) -> Iterator[str]:
         if n > 1:
             yield (
                 f"{key}={n} asks for as many equal responses, because validation has the temperature 0 "
-                "(VAL_TEMPERATURE in the scripts): set 1, or a temperature."
+                "(val_kwargs.temperature): set 1, or a temperature."
             )
 
 

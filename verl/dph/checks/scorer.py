@@ -10,7 +10,6 @@ from typing import Any
 from omegaconf import DictConfig
 
 from rl.common.errors import UserError
-from rl.common.fingerprint import file_sha256
 from rl.data.rows import Row
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
@@ -38,9 +37,9 @@ async def check_scorer(config: DictConfig, rows: Iterable[Row], wait_s: float | 
         What decides the verdicts (ScorerClient.verdict_sha256); "" for another reward function than ours.
 
     Raises:
-        UserError: no scorer responds; two judge with different settings; it serves other databases than $DATABASE_PATH
-            or another configuration than $SCORER_CONFIG; it lacks a database, a task or math; a task's function fails;
-            or its replies are not the scorer's protocol. A message about a row begins with the row's file and number.
+        UserError: no scorer responds; two judge with different settings; it serves other databases than $DATABASE_PATH;
+            it does not serve a row's database, its task or math; a task's function fails; or its replies are not the
+            scorer's protocol. A message about a row begins with the row's file and number.
     """
     if config.reward.custom_reward_function.path != OUR_REWARD:
         return ""
@@ -71,25 +70,18 @@ async def _probe(settings: dict[str, Any], rows: Collection[Row]) -> None:
 
 
 async def _check_served(client: ScorerClient) -> None:
-    """Reject a server of other databases than $DATABASE_PATH or of another configuration than $SCORER_CONFIG."""
-    databases, config = os.environ.get("DATABASE_PATH"), os.environ.get("SCORER_CONFIG")
-    if not (databases or config):
+    """Reject a server of other databases than $DATABASE_PATH."""
+    databases = os.environ.get("DATABASE_PATH")
+    if not databases:
         return
     for address, info in (await client.infos()).items():
         if info is None:
             logger.warning("The scorer at %s does not say what it serves: its databases are not checked.", address)
             continue
         folders = [scorer["database_path"] for scorer in info["scorers"] if "database_path" in scorer]
-        if databases and str(Path(databases).resolve()) not in folders:
+        if str(Path(databases).resolve()) not in folders:
             served = ", ".join(folders) or "no databases"
             raise UserError(
                 f"DATABASE_PATH={databases}, and the scorer at {address} serves {served}: "
                 "unset DPH_SCORER, so that the run starts a scorer of its own, or unset DATABASE_PATH."
-            )
-        if config and not Path(config).is_file():
-            raise UserError(f"SCORER_CONFIG={config} is not a file: correct it, or unset it, since DPH_SCORER is set.")
-        if config and info.get("config_sha256") != file_sha256(Path(config)):
-            raise UserError(
-                f"SCORER_CONFIG={config}, and the scorer at {address} was started with another configuration: unset "
-                "DPH_SCORER, so that the run starts a scorer of its own, or unset SCORER_CONFIG."
             )

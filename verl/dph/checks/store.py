@@ -101,7 +101,7 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
         raise UserError(
             f"D_pef store {path} has {number_of(len(others), 'row')} (the first has id {others[0]}) whose prompts are "
             f"not in {' or '.join(map(str, files))}: write the store again for this split ({DELETE} first), or "
-            "name the files of its own split in data.sft_files (TRAIN_CORRECT in the scripts) and data.train_files."
+            "name the files of its own split in data.sft_files and data.train_files."
         )
 
 

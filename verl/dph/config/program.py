@@ -5,24 +5,32 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from rl.common.cli import user_errors_exit
+from rl.common.cli import as_shown, user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
 from rl.configuration.compose import CONFIG_OF, check_additions, override_errors_explained
-from rl.configuration.programs import PROGRAMS, program_help
+from rl.configuration.programs import PROGRAMS, usage
 from rl.configuration.settle import settle
+from rl.configuration.variables import check_variables, forget_empty_variables
 from verl.dph.config.device_choice import add_device, check_device
 
 
 def chosen_experiment() -> str:
-    """The file of the group `experiment` that this program runs with; "" without one."""
-    return HydraConfig.get().runtime.choices.get("experiment", "") if HydraConfig.initialized() else ""
+    """The experiment that this program runs with: a name of ours, or the path of a user's file; "" without one."""
+    if not HydraConfig.initialized():
+        return ""
+    runtime = HydraConfig.get().runtime
+    name = runtime.choices.get("experiment") or ""
+    folders = [Path(source.path) / "experiment" for source in runtime.config_sources if source.schema == "file"]
+    own = [file for folder in folders[1:] if (file := folder / f"{name}.yaml").is_file()]  # the first is CONFIG_DIR
+    return as_shown(own[0]) if own else name
 
 
 def _check_options(config_name: str) -> None:
@@ -33,14 +41,13 @@ def _check_options(config_name: str) -> None:
     word = unknown[0].partition("=")[0]
     keys = [setting.key for setting in PROGRAMS[config_name].changed()]
     example = next((key for key in keys if key.endswith(f".{word.strip('-')}")), keys[0])
-    raise UserError(f"{word} is unknown: settings are KEY=VALUE, such as {example}=...; --help lists them.")
+    raise UserError(f"{word} is unknown: settings are KEY=VALUE, such as {example}=....")
 
 
 def run_main(job: Callable, program: str) -> None:
     """Run `job(config)` as a Hydra program with the program's file of CONFIG_DIR and sys.argv's overrides.
 
-    --help lists the keys of that file; --help-all lists verl's too, like Hydra's own --help. Without an argument
-    `device` the program runs on the CPU if this machine has no GPU.
+    Without an argument `device` the program runs on the CPU if this machine has no GPU.
 
     Args:
         job: takes the composed omegaconf.DictConfig.
@@ -48,10 +55,9 @@ def run_main(job: Callable, program: str) -> None:
     """
     config_name = CONFIG_OF[program]
     if {"-h", "--help"} & set(sys.argv[1:]):
-        sys.stdout.write(program_help(f"python -m {program}", config_name))
+        sys.stdout.write(usage(f"python -m {program}", config_name))
         return
-    arguments = ["--help" if argument == "--help-all" else argument for argument in sys.argv[1:]]
-    sys.argv[1:] = add_device(arguments)
+    sys.argv[1:] = add_device(sys.argv[1:])
 
     @functools.wraps(job)
     def guarded(config):
@@ -64,5 +70,8 @@ def run_main(job: Callable, program: str) -> None:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises its own and the job's errors, and prints neither
     with user_errors_exit(), override_errors_explained(config_name):
+        if any(word.startswith("experiment=") for word in sys.argv[1:]):
+            check_variables(os.environ)
+        forget_empty_variables()
         _check_options(config_name)
         hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()

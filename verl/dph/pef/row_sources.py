@@ -162,7 +162,7 @@ def _presampled(config: DictConfig) -> Store:
         if drawn_with != value:
             raise UserError(
                 f"{path} holds samples drawn with {name}={drawn_with}, and this run has {value}: give the "
-                "pre-sampling of this run in data.sft_samples (SAMPLES in the scripts)."
+                "pre-sampling of this run in data.sft_samples."
             )
     correct: defaultdict[int, dict[int, torch.Tensor]] = defaultdict(dict)
     inputs: dict[int, int] = {}  # hashes: a prompt may have 60 KB
@@ -191,7 +191,7 @@ def _presampled(config: DictConfig) -> Store:
         if not dated and hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
             raise UserError(
                 f"{path} has samples of another prompt with id {prompt.id} than {prompt.row.origin}, or of another "
-                "chat template: give the pre-sampling of these prompts in data.sft_samples (SAMPLES in the scripts)."
+                "chat template: give the pre-sampling of these prompts in data.sft_samples."
             )
         token_ids, samples = _int32(prompt.token_ids), correct[prompt.id]
         rows += [Row(prompt.id, token_ids, samples[number], None) for number in sorted(samples)[: _limit(config.data)]]
@@ -212,14 +212,14 @@ def _check_prompts(data: DictConfig, path: Path, sampled: Set[int], solved: Set[
     if unknown := ids - sampled:
         raise UserError(
             f"{path} has no samples of {number_of(len(unknown), 'prompt')} in {named} (the first has id "
-            f"{min(unknown)}): give the pre-sampling of these prompts in data.sft_samples (SAMPLES in the scripts)."
+            f"{min(unknown)}): give the pre-sampling of these prompts in data.sft_samples."
         )
     # D_pef alone has the rows of data.sft_coverage=mastered.
     if data.sft_coverage == "solved" and (lacking := solved - ids):
         raise UserError(
             f"{path} has correct samples of {number_of(len(lacking), 'prompt')} outside {named} (the first has id "
             f"{min(lacking)}), and data.sft_coverage=solved stores all of them: give both parts of the split in "
-            "data.sft_files and data.sft_wrong_files (TRAIN_CORRECT and TRAIN_WRONG in the scripts), or all prompts in "
+            "data.sft_files and data.sft_wrong_files, or all prompts in "
             "data.sft_files."
         )
 

@@ -74,7 +74,7 @@ def check_shared_folder(folder: Path, training_nodes: int) -> None:
         raise UserError(
             f"trainer.default_local_dir={folder} is another folder at {', '.join(absent)}, and no checkpoint would be "
             "whole: name a folder of a file system that all nodes share (OUTPUT_DIR in the scripts), or save none "
-            "(SAVE_FREQ=-1)."
+            "(trainer.save_freq=-1)."
         )
 
 
