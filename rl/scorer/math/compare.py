@@ -11,17 +11,19 @@ The tests compare this module with a mathematician's verdicts on hand-made pairs
 """
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
-from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+from math_verify import LatexExtractionConfig, parse, verify
 from math_verify.parser import extract_latex, parse_expr_cached, parse_latex_cached
-from sympy import And, Basic, Eq, FiniteSet, Intersection, MatrixBase, Reals, Set, Union
+from sympy import And, Basic, Eq, Expr, FiniteSet, Intersection, MatrixBase, Reals, Set, Union
 from sympy.core.cache import clear_cache
 from sympy.core.relational import Relational
 
 from rl.scorer.math import exact, library  # noqa: F401  (they change math-verify)
 from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE, mixed_number
+from rl.scorer.math.parts import as_ratios, items, with_both_signs, without_condition, without_derivation, without_label
 from rl.scorer.math.units import split_letter, split_unit
 
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
@@ -71,9 +73,17 @@ _ALTERNATIVES = re.compile(
 )
 # What these may equal: an interval, a set, a list.
 _MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
-_CONDITION = re.compile(r"(?<=\S)\s*\([^()]*\)$")
-# The answer is already extracted and goes into a box. Only an answer that is not LaTeX is searched for numbers.
-_TARGETS = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
+# The answer is already extracted and goes into a box.
+_TARGETS = (LatexExtractionConfig(boxed_match_priority=0),)
+# Words of a statement about an answer, such as 7 \text{ is wrong}.
+_STATEMENT = re.compile(
+    r"(?<![A-Za-z\\])(?:is|are|isn't|not|no|wrong|incorrect|false|never|cannot)(?![A-Za-z])", re.IGNORECASE
+)
+_APPROX = re.compile(r"\\approx(?![A-Za-z])")
+_MOST_ITEMS = 20
+# Dots between the items of a list or the terms of a sum are a symbol like these, not the digits that follow a number.
+_MORE = r" \\Upsilon "
+_DOTS = re.compile(r"(?<![\d\s])\s*\\ldots|\\ldots(?=\s*[,;+*-])")
 
 
 def same_text(gold: str, pred: str) -> bool:
@@ -88,6 +98,13 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     A known unit counts only if both answers have one; 2mg and 2 m are products if the other one has none, and so is 2 m
     beside 2m cm. A percent sign may be missing where the number is 1 or more.
     """
+    if bool(_STATEMENT.search(gold)) != bool(_STATEMENT.search(pred)):
+        return None
+    if (values := without_condition(gold, without_derivation(gold, pred))) is None:
+        return None
+    if (values := as_ratios(*without_label(*values))) is None:
+        return None
+    gold, pred = values
     words = _OPPOSITES.get(_word(gold)), _OPPOSITES.get(_word(pred))
     if words[0] and words[1] and words[0] != words[1] and words[0][0] == words[1][0]:
         return None
@@ -133,9 +150,8 @@ def _word(answer: str) -> str:
 
 
 def _is_a_relation(answer: str) -> bool:
-    r"""x > 3, \geq 3 and 7 \lor 8, but not x = 5 (x > 0), which says a value under a condition."""
-    text = _CONDITION.sub("", answer)
-    return any(pattern.search(text) for pattern in (_RELATION, _ALTERNATIVES))
+    r"""x > 3, \geq 3 and 7 \lor 8."""
+    return any(pattern.search(answer) for pattern in (_RELATION, _ALTERNATIVES))
 
 
 def _is_one_value(answer: str) -> bool:
@@ -197,18 +213,69 @@ def has_numbers_in_a_row(answer: str) -> bool:
 
 
 def parse_answer(answer: str) -> Parsed:
-    """math-verify's reading of a bare answer: only text, or nothing, if it cannot read it."""
-    parsed = tuple(parse(rf"\boxed{{{answer}}}", _TARGETS, parsing_timeout=None))
-    if r"\pm" not in answer or readable(parsed):
-        return parsed
-    # It reads \pm between terms, but not inside a fraction.
-    both = ", ".join(answer.replace(r"\pm", sign) for sign in "+-")
-    return tuple(parse(rf"\boxed{{{both}}}", _TARGETS, parsing_timeout=None))
+    r"""math-verify's reading of a bare answer: only text, or nothing, if it cannot read it.
+
+    \frac{40}{3} \approx 13.33 is either number, and nothing if the second is no rounded value of the first.
+    """
+    text = _DOTS.sub(_MORE, with_both_signs(answer))
+    if len(sides := _APPROX.split(text)) == 2:
+        value, near = ((*_parse(side), None)[0] for side in sides)
+        if isinstance(value, Expr) and value.is_number:
+            return _if_rounded(value, near, sides[1])
+    return _parse(text)
+
+
+def _parse(text: str) -> Parsed:
+    return tuple(parse(rf"\boxed{{{text}}}", _TARGETS, parsing_timeout=None))
+
+
+def _if_rounded(value: Expr, near: Basic | None, text: str) -> Parsed:
+    if not (isinstance(near, Expr) and near.is_number):
+        return ()
+    decimals = re.search(r"\.(\d+)", text)
+    places = len(decimals[1]) if decimals else 0
+    if not abs(value - near).evalf() < 10**-places:
+        return ()
+    return (value, near) if places > 1 else (value,)
 
 
 def readable(parsed: Parsed) -> bool:
     """Whether an expression was read."""
     return any(not isinstance(item, str) for item in parsed)
+
+
+def same(gold: str, pred: str, read_gold: Callable[[str], Parsed]) -> bool:
+    """Whether two bare answers are equal.
+
+    Args:
+        read_gold: parse_answer, or one that keeps what it has parsed.
+    """
+    if same_text(gold, pred):
+        return True
+    if (answers := paired(gold, pred)) is None:
+        return False
+    gold, pred = answers
+    parsed, other = read_gold(gold), parse_answer(pred)
+    if readable(parsed) and readable(other):
+        return equal(parsed, other) and (has_numbers_in_a_row(gold) or not has_numbers_in_a_row(pred))
+    # A list in which math-verify reads each item, but not all of them together: each equals another one.
+    golds, preds = items(gold), items(pred)
+    if len(golds) != len(preds) or not 1 < len(golds) <= _MOST_ITEMS:
+        return False
+    for item in golds:
+        if (found := next((one for one in preds if same(item, one, read_gold)), None)) is None:
+            return False
+        preds.remove(found)
+    return True
+
+
+def readable_gold(gold: str, read_gold: Callable[[str], Parsed]) -> bool:
+    """Whether an expression was read in a gold answer, or in each item of a list."""
+    value, _ = paired(gold, gold) or (gold, gold)
+    if readable(read_gold(value)):
+        return True
+    several = items(value)
+    return 1 < len(several) <= _MOST_ITEMS and all(readable_gold(item, read_gold) for item in several)
 
 
 def equal(gold: Parsed, pred: Parsed) -> bool:

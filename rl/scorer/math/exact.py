@@ -14,6 +14,7 @@ from sympy import (
     Abs,
     Add,
     Basic,
+    Dummy,
     Expr,
     Float,
     Integer,
@@ -26,6 +27,8 @@ from sympy import (
     Sum,
     UnevaluatedExpr,
     binomial,
+    expand_log,
+    expand_power_base,
     factorial,
     factorial2,
 )
@@ -157,10 +160,11 @@ def same_number(one: Expr, other: Expr) -> bool | None:
     """Whether two numbers are equal; None if one is not a number that can be evaluated."""
     if not (one.is_number and other.is_number):
         return None
-    fractions = _rational(one), _rational(other)
+    fraction, other_fraction = _rational(one), _rational(other)
     decimal = one.has(Float) or other.has(Float)
-    if None not in fractions:
-        return fractions[0] == fractions[1] or decimal and _close(one, other, *map(_as_sympy, fractions))
+    if fraction is not None and other_fraction is not None:
+        near = decimal and _close(one, other, _as_sympy(fraction), _as_sympy(other_fraction))
+        return fraction == other_fraction or near
     if (found := _values((one, other))) is None:
         return None
     values, places = found
@@ -190,6 +194,21 @@ def _exact(expr: Expr) -> Expr:
     return expr.xreplace({number: Rational(str(number)) for number in expr.atoms(Float)})
 
 
+def _apart(expr: Expr) -> Expr:
+    r"""\sqrt{a}\sqrt{b} for \sqrt{ab}, \ln a + \ln b for \ln ab: equal where both are defined. \sqrt{x^2} stays |x|."""
+    absolute = {part: Dummy(real=True) for part in expr.doit().atoms(Abs)}
+    held = expr.doit().xreplace(absolute)
+    roots = held.replace(_is_root_of_power, lambda root: root.base.base ** (root.base.exp * root.exp))
+    apart = expand_log(expand_power_base(roots, force=True), force=True)
+    apart = apart.replace(_is_root_of_power, lambda root: root.base.base ** (root.base.exp * root.exp))
+    return apart.xreplace({symbol: part for part, symbol in absolute.items()})
+
+
+def _is_root_of_power(expr: Basic) -> bool:
+    """\\sqrt{a^3} or \\sqrt{1/a}, but not \\sqrt{a^2}."""
+    return isinstance(expr, Pow) and isinstance(expr.base, Pow) and bool(expr.base.exp.is_odd)
+
+
 def _numeric_eq(one: Basic | MatrixBase, other: Basic | MatrixBase, places: int, digits: int) -> bool:
     """math-verify's comparison of numbers and of the numbers in matrices."""
     if not (isinstance(one, Expr) and isinstance(other, Expr)):
@@ -206,7 +225,11 @@ def _symbolic_eq(one: Basic | MatrixBase, other: Basic | MatrixBase) -> bool:
         return _symbolic_eq_of_math_verify(one, other)
     if (same := same_number(one, other)) is not None:
         return same
-    return _symbolic_eq_of_math_verify(_exact(one), _exact(other))
+    one, other = _exact(one), _exact(other)
+    if _symbolic_eq_of_math_verify(one, other):
+        return True
+    apart = _apart(one), _apart(other)
+    return apart != (one, other) and _symbolic_eq_of_math_verify(*apart)
 
 
 _numeric_eq_of_math_verify, grader.sympy_numeric_eq = grader.sympy_numeric_eq, _numeric_eq

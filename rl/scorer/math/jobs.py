@@ -12,10 +12,9 @@ guard.py says what else an answer's text could do.
 
 import resource
 import sys
-import time
 from functools import lru_cache
 
-from rl.scorer.math.compare import equal, forget, has_numbers_in_a_row, paired, parse_answer, readable, same_text
+from rl.scorer.math.compare import equal, forget, parse_answer, readable, readable_gold, same, same_text
 from rl.scorer.math.guard import OutOfTime, confined
 from rl.scorer.math.notation import bare
 
@@ -45,6 +44,7 @@ class MathJobs:
 
     def __init__(self, max_answer_chars: int = 2_000, held_golds: int = 1_000, recycle_bytes: int = 256_000_000):
         self._max_answer_chars = max_answer_chars
+        self._side = "pred"
         self._gold = lru_cache(held_golds)(parse_answer)
         self._largest = _peak_bytes() + recycle_bytes
 
@@ -62,33 +62,34 @@ class MathJobs:
         return None
 
     def _judgement(self, job: dict) -> dict:
-        gold, pred = bare(job["gold"]), bare(job["pred"])
+        gold = bare(job["gold"])
         if same_text(gold, ""):
             return {"outcome": "gold_error", "error": "the ground truth is empty"}
-        if same_text(gold, pred):
-            return _MATCH
-        if (answers := paired(gold, pred)) is None:
-            return _MISMATCH
-        gold, pred = answers
-        deadline = time.process_time() + job["seconds"]
-        side = "gold"
+        self._side = "pred"
         try:
-            parsed = confined(job["seconds"], self._gold, gold)
-            side = "pred"
-            if confined(deadline - time.process_time(), _compare, parsed, pred):
-                return _MISMATCH if has_numbers_in_a_row(pred) and not has_numbers_in_a_row(gold) else _MATCH
-            if not readable(parsed):
-                return {"outcome": "gold_error", "error": "math-verify reads no expression in the gold answer"}
-            return _MISMATCH
+            return confined(job["seconds"], self._compare, gold, job["pred"])
         except OutOfTime:
             self._forget()
-            return {"outcome": f"{side}_timeout"}
+            return {"outcome": f"{self._side}_timeout"}
         except MemoryError:
-            return {"outcome": f"{side}_error", "error": "out of memory", "last": True}
+            return {"outcome": f"{self._side}_error", "error": "out of memory", "last": True}
         except Exception as error:
             # math-verify turns most of its failures into a mismatch; the others must not end the worker.
             self._forget()
-            return {"outcome": f"{side}_error", "error": f"{type(error).__name__}: {error}"[:200]}
+            return {"outcome": f"{self._side}_error", "error": f"{type(error).__name__}: {error}"[:200]}
+
+    def _compare(self, gold: str, pred: str) -> dict:
+        if same(gold, bare(pred), self._read_gold):
+            return _MATCH
+        if not readable_gold(gold, self._read_gold):
+            return {"outcome": "gold_error", "error": "math-verify reads no expression in the gold answer"}
+        return _MISMATCH
+
+    def _read_gold(self, gold: str) -> tuple:
+        self._side = "gold"
+        parsed = self._gold(gold)
+        self._side = "pred"
+        return parsed
 
     def _forget(self) -> None:
         forget()
@@ -99,10 +100,6 @@ def _peak_bytes() -> int:
     """The most memory that this process has used."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _compare(gold: tuple, pred: str) -> bool:
-    return equal(gold, parse_answer(pred))
 
 
 def warm_up(**_: object) -> None:

@@ -1,6 +1,6 @@
 r"""Prepares math-verify 0.9 for the ANTLR runtime 4.9.3 (hydra's): import it before parsing anything.
 
-Four changes to latex2sympy2_extended 1.11. Only the last one changes the parse of an expression in its build for ANTLR
+Five changes to latex2sympy2_extended 1.11. Only the last two change the parse of an expression in its build for ANTLR
 4.13; tests/scorer/math/test_compare.py has the parses of both.
 - Its parser for 4.9.3 was generated earlier than the one for 4.13 and lacks a method that its converter calls, so that
   every percentage fails.
@@ -10,6 +10,7 @@ Four changes to latex2sympy2_extended 1.11. Only the last one changes the parse 
 - It reads a number by eval (guard.py); here int and Float read it.
 - It removes the text from the first unit to the last one, with the numbers between them: 3\text{ cm}, 4\text{ cm} was
   3. Here it removes the last one, and those of the numbers in a list.
+- It reads 10!! as (10!)!. Here this is the double factorial.
 """
 
 import logging
@@ -49,6 +50,15 @@ def _parse_number(converter: _Latex2Sympy, text: str) -> sympy.Number:
     return sympy.Integer(int(text)) if text.isdigit() else sympy.Float(text)
 
 
+def _convert_postfix(converter: _Latex2Sympy, postfix: PSParser.PostfixContext) -> sympy.Basic:
+    """The operand with its signs. Two exclamation marks in a row are one sign."""
+    signs = postfix.postfix_op()
+    if len(signs) == 2 and all(sign.BANG() for sign in signs):
+        operand = postfix.exp() if hasattr(postfix, "exp") else postfix.exp_nofunc()
+        return sympy.factorial2(converter.convert_exp(operand), evaluate=False)
+    return _convert_other_postfix(converter, postfix)
+
+
 def _gamma(atom: PSParser.AtomContext) -> object:
     return atom.getToken(PSParser.FUNC_GAMMA, 0)
 
@@ -57,6 +67,7 @@ if not hasattr(PSParser.AtomContext, "FUNC_GAMMA"):
     PSParser.AtomContext.FUNC_GAMMA = _gamma
 _Latex2Sympy.create_parser = lambda converter, latex: _TwoStageParser(converter, latex)
 _Latex2Sympy.parse_number = _parse_number
+_convert_other_postfix, _Latex2Sympy.convert_postfix = _Latex2Sympy.convert_postfix, _convert_postfix
 # The content may have braces: \text{ cm$^{2}$}.
 _TEXT = r"\\(?:text|mbox)\{(?:[^{}]|\{[^{}]*\})*\}(?:\^\d|\^\{-?\d\}|\{\^\d\})?"
 # Not after the comma of a list, such as \text{A}, \text{C}; the comma of the space \, is another one.

@@ -4,9 +4,12 @@ Digits in \text are digits (5\text{7} means 57, not 5 with a unit), and other wo
 """
 
 import re
+import unicodedata
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import groupby
 
+from rl.scorer.math.arguments import with_braces
 from rl.scorer.math.units import SPACE
 
 Match = re.Match[str]
@@ -14,10 +17,10 @@ Match = re.Match[str]
 IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
 WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
 _CHARACTERS = str.maketrans(
-    {"°": r"^{\circ}", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}"}
-    | {"¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}"}
+    {"°": r"^{\circ}", "º": r"^{\circ}", "′": "'", "’": "'", "∶": ":", "⁄": "/", "−": "-", "≈": r"\approx "}
     | {"~": " ", "∞": r"\infty ", "€": " EUR", "£": " GBP"}
-    | {chr(ord("０") + digit): str(digit) for digit in range(10)}  # full-width
+    | {"ℕ": r"\mathbb{N}", "ℤ": r"\mathbb{Z}", "ℚ": r"\mathbb{Q}", "ℝ": r"\mathbb{R}", "ℂ": r"\mathbb{C}"}
+    | {"。": ".", "、": ", ", "或": r" \text{ or } ", "和": r" \text{ and } ", "与": r" \text{ and } "}
 )
 _SPACES_AT_THE_END = ("\\,", "\\;", "\\:", "\\!")
 _COUNTS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -30,7 +33,23 @@ _STYLE = (
 )
 _IN_BRACES = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
 _MOD = r"(?:\\[bp]?mod|\\(?:text|mathrm|operatorname)\s?\{\s*mod\s*\}|(?<![A-Za-z\\])mod)(?![A-Za-z])"
+_ORDINALS = {"1": "st", "2": "nd", "3": "rd", r"\d": "th"}
+_TRIGONOMETRIC = r"\\(?:sin|cos|tan|cot|sec|csc)(?:\^\{\d+\})?\s*"
+_FRACTION = r"\\[dt]?frac\{[^{}]*\}\{[^{}]*\}"
+_ANGLE = rf"(?:\\left)?\([^()]*\)|\{{[^{{}}]*\{{\\circ\}}[^{{}}]*\}}|{_FRACTION}|\d[\d.]*|\\?[A-Za-z]+"
+_RADIANS = r"\cdot \frac{\pi}{180}"
+_C = r"(?<![A-Za-z\\])(?:\\(?:text|mathrm|operatorname)\{[CPA]\}|[CPA])"
+_COMBINATION = re.compile(
+    rf"{_C}_\{{(\d+)\}}\^\{{(\d+)\}}|{_C}\^\{{(\d+)\}}_\{{(\d+)\}}|(?:\{{\}})?[_^]\{{(\d+)\}}\s*{_C}_\{{(\d+)\}}"
+)
+_FUNCTIONS = "(?:arc)?(?:sin|cos|tan|cot|sec|csc)|(?:sin|cos|tan)h|ln|log|lg|exp|gcd|lcm|max|min|det"
 _INEQUALITY = r"(?:[<>≤≥]|\\(?:[lg]eq?|[lg]eqslant|lt|gt)(?![A-Za-z]))"
+
+
+def _raised(word: str) -> str:
+    """A pattern for a word after a number: th, ^{th}, ^{\\text{th}}."""
+    in_text = rf"{IN_TEXT}\{{\s*{word}\s*\}}"
+    return rf"(?:\^\{{\s*(?:{word}|{in_text})\s*\}}|{in_text}|{word}(?![A-Za-z]))"
 
 
 def mixed_number(text: str) -> Fraction | None:
@@ -83,11 +102,78 @@ def _round_brackets(found: Match) -> str:
     return f"{before}{left}{'[' if opens == '[' else '('}{bounds}{right}{']' if closes == ']' else ')'}"
 
 
+def _in_radians(found: Match) -> str:
+    r"""\sin (30\cdot \frac{\pi}{180}) for \sin 30^{\circ}. Elsewhere the sign of a degree is a unit."""
+    function, angle, sign = found.groups()
+    if not sign and r"\circ" not in angle:
+        return found[0]
+    in_radians = angle.replace(r"^{\circ}", _RADIANS) + (_RADIANS if sign else "")
+    return f"{function}({in_radians})"
+
+
+def _degrees(found: Match) -> str:
+    r"""\frac{91}{2}^{\circ} for 45^{\circ}30'."""
+    degrees, minutes, seconds = (int(number or 0) for number in found.groups())
+    value = degrees + Fraction(minutes, 60) + Fraction(seconds, 3600)
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}^{{\circ}}"
+
+
+def _lines(found: Match) -> str:
+    r"""x=3, y=7 for \begin{aligned}x&=3\\y&=7\end{aligned}, but not for the cases of a function."""
+    lines = [line.replace("&", "").strip(" ,;") for line in re.split(r"\\\\", found[2]) if line.strip()]
+    return ", ".join(lines) if all("=" in line for line in lines) else found[0]
+
+
+def _choose(found: Match) -> str:
+    r"""\binom{10}{3} for C_{10}^{3} in an answer without other letters, among which C_{10} may be a coefficient."""
+    above, below = (int(number) for number in found.groups() if number)
+    if found[3] is not None:
+        above, below = below, above
+    others = re.sub(r"\\[A-Za-z]+", "", _COMBINATION.sub("", found.string))
+    if above < below or re.search("[A-Za-z]", others):
+        return found[0]
+    choices = rf"\binom{{{above}}}{{{below}}}"
+    return choices if "C" in found[0] else rf"({choices} \cdot {below}!)"
+
+
 _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
+    # Words in Chinese characters.
+    (r"[\u4e00-\u9fff]+", r" \\text{ \g<0>}"),
     # Styles. Braces of a power or an index stay.
+    (r"\\(?:(?:display|text|script|scriptscript)style|(?:no)?limits)(?![A-Za-z])\s*", " "),
+    (r"\{\s*\\(?:rm|bf|it|sf|tt|sl|cal)(?![A-Za-z])\s*([^{}]*)\}", r"{\\mathrm{\1}}"),
     (rf"(?<![\^_]){_STYLE}{_IN_BRACES}", r"\1"),
     (_STYLE, ""),
     (r"\\(?:text(?:sf|tt|sc|sl|up|normal)|emph|math(?:sf|tt))(?=\s?\{)", r"\\text"),
+    # Upright letters, names of functions, ordinal numbers, the word of a truth value.
+    (rf"{IN_TEXT}\{{([ei])\}}|\\mathbf\{{([A-Za-z])\}}", r" \1\2"),
+    (r"\\(?:mathrm|text)\{(\\pi|π)\}|\\uppi(?![A-Za-z])", r"\\pi "),
+    (r"(?<=\d)i(?![A-Za-z])", " i"),
+    (rf"\\operatorname\*?\{{({_FUNCTIONS})\}}|\\(?:mathrm|text)\{{(?!sec|min|max)({_FUNCTIONS})\}}", r"\\\1\2 "),
+    (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
+    (r"\\log_\{\s*e\s*\}", r"\\ln "),
+    ("|".join(rf"(?<={digit})\s*{_raised(word)}" for digit, word in _ORDINALS.items()), ""),
+    (r"(?i)^(true|false)$", r"\\text{\1}"),
+    # Dots, which math-verify leaves out, unless they follow the digits of a number.
+    (r"\\[lc]?dots[cbmio]?(?![A-Za-z])|\.\.\.", r"\\ldots "),
+    # Indices: m_{\max} is m_{\text{max}}.
+    (r"(?<=_\{)\s*\\(?:(?:text|mathrm|operatorname)\{\s*(\w+)\s*\}|(max|min))\s*(?=\})", r"\1\2"),
+    # math-verify reads e, E and I as constants, without their index.
+    (r"(?<![A-Za-z\\])([eEI])(?=_\{)", r"\\text{\1}"),
+    (r"\^\{\\degree\}|\^?\\(?:text)?degree(?![A-Za-z])", r"^{\\circ}"),
+    # Degrees in functions, degrees with minutes and seconds.
+    (r"\^\{(?:\\prime\s*)+\}", lambda found: "'" * found[0].count("prime")),
+    (r"(\d+)\^\{\\circ\}\s*(\d+)\s*'(?:\s*(\d+)\s*(?:''|\"))?", _degrees),
+    (rf"({_TRIGONOMETRIC})({_ANGLE})(\^\{{\\circ\}})?", _in_radians),
+    # Combinations.
+    (_COMBINATION.pattern, _choose),
+    # 14./5 is 14/5.
+    (r"(?<=\d)\.(?=\s*/)", ""),
+    (r"^\\approx(?![A-Za-z])", ""),
+    # Ratios.
+    (rf"(?<=[\d}}])\s*(?:{IN_TEXT}\{{\s*to\s*\}}|(?<![A-Za-z\\])to(?![A-Za-z]))\s*(?=[\d\\])", ":"),
+    # The lines of a system.
+    (r"(?s)^\\begin\{(aligned|align\*?|gathered|cases)\}(.*)\\end\{\1\}$", _lines),
     # Text.
     (rf"\s*{IN_TEXT}\{{\s*\.\s*\}}$", ""),
     (rf"{IN_TEXT}\{{(?=[^}}]*\s)\s*([,;])\s*\}}", r"\1 "),
@@ -107,7 +193,6 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     (r"√\s*(\d+|\w)", r"\\sqrt{\1}"),
     (r"\\varnothing(?![A-Za-z])", r"\\emptyset"),
     # Units.
-    (r"\^\{\\degree\}|\^?\\(?:text)?degree(?![A-Za-z])", r"^{\\circ}"),
     (r"^\s*(-?)\s*(EUR|GBP|USD)\s*([\d.,]+)$", r"\1\3 \2"),
     (
         rf"(?<=[\d)}}\s,])\\[dt]?frac\{{{IN_TEXT}\{{([^{{}}]*)\}}\}}"
@@ -159,10 +244,36 @@ _FULL_STOP = re.compile(r"(?<=[^.\s])(?<!\\right)\.$")
 
 def bare(answer: str) -> str:
     """The text that is compared."""
-    text = _trimmed(answer.translate(_CHARACTERS))
+    text = with_braces(_trimmed(_ordinary(answer).translate(_CHARACTERS)))
     for pattern, replacement in _COMPILED:
         text = pattern.sub(replacement, text)
     return _FULL_STOP.sub("", _trimmed(text))
+
+
+def _ordinary(text: str) -> str:
+    r"""x^{2} for x², \frac{1}{2} for ½, (1,2) for （1，2）: what characters that Unicode derives from others mean."""
+    if text.isascii():
+        return text
+    written = []
+    for tag, run in groupby(
+        text.translate(_CHARACTERS), lambda character: unicodedata.decomposition(character).split(" ")[0]
+    ):
+        characters = [_meaning(character) if tag.startswith("<") else character for character in run]
+        inside = "".join(characters)
+        written.append({"<super>": f"^{{{inside}}}", "<sub>": f"_{{{inside}}}"}.get(tag, inside))
+    return "".join(written)
+
+
+def _tag(character: str) -> str:
+    """How Unicode derives a character from others: <super>, <fraction>, <wide> ..."""
+    return unicodedata.decomposition(character).split(" ")[0]
+
+
+def _meaning(character: str) -> str:
+    tag, *points = unicodedata.decomposition(character).split()
+    letters = "".join(chr(int(point, 16)) for point in points)
+    over, bar, under = letters.partition("⁄")
+    return rf"\frac{{{over}}}{{{under}}}" if bar else _ordinary(letters)
 
 
 def _trimmed(text: str) -> str:

@@ -22,26 +22,26 @@ class Unit(NamedTuple):
 UNITS: dict[str, tuple[str, int, Fraction]] = {
     name: (dimension, power, Fraction(size))
     for dimension, power, size, names in (
-        ("length", 1, "1/1000", "mm millimeter millimetre"),
-        ("length", 1, "1/100", "cm centimeter centimetre"),
-        ("length", 1, "1/10", "dm decimeter decimetre"),
-        ("length", 1, "1", "m meter metre"),
-        ("length", 1, "1000", "km kilometer kilometre"),
+        ("length", 1, "1/1000", "mm millimeter millimetre 毫米"),
+        ("length", 1, "1/100", "cm centimeter centimetre 厘米"),
+        ("length", 1, "1/10", "dm decimeter decimetre 分米"),
+        ("length", 1, "1", "m meter metre 米"),
+        ("length", 1, "1000", "km kilometer kilometre 千米 公里"),
         ("length", 1, "0.0254", "in inch inches"),
         ("length", 1, "0.3048", "ft foot feet"),
         ("length", 1, "0.9144", "yd yard"),
         ("length", 1, "1609.344", "mi mile"),
-        ("length", 3, "1/1000", "L l liter litre"),
-        ("length", 3, "1/1000000", "mL ml milliliter millilitre"),
+        ("length", 3, "1/1000", "L l liter litre 升"),
+        ("length", 3, "1/1000000", "mL ml milliliter millilitre 毫升"),
         ("mass", 1, "1/1000000", "mg milligram"),
-        ("mass", 1, "1/1000", "g gram"),
-        ("mass", 1, "1", "kg kilogram"),
+        ("mass", 1, "1/1000", "g gram 克"),
+        ("mass", 1, "1", "kg kilogram 千克 公斤"),
         ("mass", 1, "0.45359237", "lb pound"),
         ("mass", 1, "0.028349523125", "oz ounce"),
-        ("time", 1, "1", "s sec second"),
-        ("time", 1, "60", "min minute"),
-        ("time", 1, "3600", "h hr hour"),
-        ("time", 1, "86400", "day"),
+        ("time", 1, "1", "s sec second 秒"),
+        ("time", 1, "60", "min minute 分钟"),
+        ("time", 1, "3600", "h hr hour 小时"),
+        ("time", 1, "86400", "day 天"),
         ("time", 1, "604800", "week"),
         ("money", 1, "1", "dollar USD"),
         ("money", 1, "1/100", "cent"),
@@ -61,8 +61,15 @@ _PLAIN = re.compile(
 )
 _LETTER = re.compile(rf"(?P<number>{_NUMBER}){_GAP}(?P<unit>[A-Za-z]){_POWER}")
 _DOLLARS = re.compile(r"(?P<number>-?)\\?\$\s*(?P<rest>[\d.,{}]+)")
-_FACTOR = re.compile(r"(?P<word>square |sq\.? |cubic |cu\.? )?(?P<name>[A-Za-z]+)\.?(?:\^\{?(?P<power>[23])\}?)?")
-_WORDS = {"s": 2, "c": 3}
+_FACTOR = re.compile(
+    r"(?P<word>square |sq\.? |cubic |cu\.? |平方|立方)?(?P<name>[^\W\d_]+)\.?(?:\^\{?(?P<power>[23])\}?)?"
+)
+_WORDS = {"s": 2, "平": 2, "c": 3, "立": 3}
+# One of the amounts of 2\text{ hours }30\text{ minutes}.
+_AMOUNT = re.compile(
+    rf"{_GAP}(?:{_COMMAND.pattern}\s*and\s*\}})?{_GAP}(?P<number>\d[\d.]*){_GAP}"
+    rf"(?:{_COMMAND.pattern}\s*(?P<text>[^{{}}]*?)(?:\s+and)?\s*\}}|(?P<plain>[A-Za-z]+))"
+)
 
 
 def split_unit(answer: str, *, glued: bool = True) -> tuple[str, Unit | None]:
@@ -71,6 +78,8 @@ def split_unit(answer: str, *, glued: bool = True) -> tuple[str, Unit | None]:
     Args:
         glued: read a plain word right after its number too: 5cm, but also 2mg, which may be a product.
     """
+    if amounts := _sum_of_amounts(answer):
+        return amounts
     if dollars := _DOLLARS.fullmatch(answer):
         return dollars["number"] + dollars["rest"], _unit("dollar", 1)
     for pattern in (_IN_TEXT, _PLAIN):
@@ -83,6 +92,24 @@ def split_unit(answer: str, *, glued: bool = True) -> tuple[str, Unit | None]:
         if unit := _unit(found["unit"], int(found["power"] or 1)):
             return found["number"].strip(), unit
     return answer, None
+
+
+def _sum_of_amounts(answer: str) -> tuple[str, Unit] | None:
+    r"""\frac{5}{2} and hours, for 2\text{ hours }30\text{ minutes}: each amount is less than one of the unit before."""
+    total, first, last, read = Fraction(0), None, None, 0
+    while found := _AMOUNT.match(answer, read):
+        unit, read = _unit(found["text"] or found["plain"] or "", 1), found.end()
+        try:
+            amount = Fraction(found["number"]) * (unit.size if unit else 0)
+        except ValueError:
+            return None
+        if unit is None or last is not None and (unit.dimensions != last.dimensions or amount >= last.size):
+            return None
+        total, first, last = total + amount, first or unit, unit
+    if first is None or first is last or answer[read:].strip():
+        return None
+    value = total / first.size
+    return rf"\frac{{{value.numerator}}}{{{value.denominator}}}", first
 
 
 def split_letter(answer: str) -> tuple[str, Unit | None]:

@@ -207,6 +207,7 @@ x<3 \quad\text{or}\quad x>5  ==  (-\infty,3)\cup(5,\infty)  ;;  4\quad 5  ==  4 
 2^{10}  ==  2^\boldsymbol{10}  ==  2^{\bm{10}}  !=  20  ;;  57  ==  5\mathbf{7}  ;;  \boldsymbol{x}+1  ==  x+1
 A  ==  \boldsymbol{A}  ==  \underline{\textbf{A}}  ;;  \text{Yes}  ==  \textsf{Yes}  ==  \underline{\text{Yes}}
 \vec{v}  ==  \vec{v}
+5  ==  \approx 5  ==  ≈5  !=  \approx 6  ;;  1+2 i  ==  1+2i
 # Characters
 -8  ==  –8  ==  ‑8  ==  ﹣8  ==  −8  !=  8  ;;  (-\infty,2]  ==  (-∞,2]  ==  (-oo,2]  ==  (-∞, 2]  !=  (-oo,2)
 (2,\infty)  ==  (2,oo)  ==  (2,+oo)  ==  (2,∞)
@@ -332,13 +333,10 @@ SURPRISES = [
     ("5", "7=5=6", "mismatch", "the last side is the answer"),
     ("5", r"7 \Rightarrow 5", "match", "the right side is the answer"),
     ("2516_8", "2516", "match", "a base may be missing"),
-    ("1+2 i", "1+2i", "mismatch", "the first i is complex, the second real"),
-    # Read from text that is not LaTeX: the last number after a blank or an equals sign.
-    ("5", r"\approx 5", "match", "the number is found"),
 ]
 
 # math-verify reads no expression in these, so that only their own text (and what it normalises to that) matches them.
-UNREADABLE = ["true", r"\frac{1}{", "?"]
+UNREADABLE = [r"\frac{1}{", "?"]
 
 RESPONSES = [
     (r"\frac{1}{2}", "We get $x = 0.5$.\n\nAnswer: $0.5$", "match"),

@@ -1,0 +1,130 @@
+r"""Takes bare answers apart: the items of a list, both signs of \pm, labels, conditions, the terms of a ratio."""
+
+import re
+from itertools import product
+
+from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE
+
+_BRACKETS = re.compile(r"\\[{}]|\\text\{ (?:and|or) \}|\\.|[()\[\]{},;]", re.DOTALL)
+_OPENING, _CLOSING = ("(", "[", "{", r"\{"), (")", "]", "}", r"\}")
+_SET = re.compile(r"((?:\\left)?\\\{)(.*?)((?:\\right)?\\\})", re.DOTALL)
+_SIGNS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
+# Two signs are chosen for themselves: \pm 1 \pm \sqrt{2} has four values. More would be too many.
+_MOST_SIGNS = 3
+# k \in \mathbb{Z} after a comma, words or in parentheses.
+_QUANTIFIED = re.compile(
+    rf"(?P<value>.*[^\s,(\\])(?:{WIDE_SPACE}|,|\(|{IN_TEXT}\{{[^{{}}]*\}})+"
+    r"(?P<name>[A-Za-z])\s*\\in\s*(?P<domain>\\mathbb\{[A-Z]\}[^\s()]*)\s*\)?",
+    re.DOTALL,
+)
+_CONDITION = re.compile(r"(.*\S)\s*\(([^()]*(?:[<>≤≥]|\\(?:[lg]eq?|neq?)(?![A-Za-z]))[^()]*)\)", re.DOTALL)
+_DERIVATION = re.compile(r"\\(?:(?:Long)?(?:[Ll]eft)?[Rr]ightarrow|implies|iff|to)(?![A-Za-z])")
+_LABELLED = re.compile(r"(?P<label>[^=<>≤≥]*[A-Za-z}')])\s*=\s*(?P<value>[^=]+)")
+# A label has numbers only in its index or as an argument, as in a_{10} or f(2), and no sign of a calculation.
+_IN_LABEL = re.compile(r"_\{[^{}]*\}|\([^()]*\)$")
+_CALCULATION = re.compile(
+    r"[\d+*/^&,;-]|\\(?:[dt]?frac|sqrt|cdot|times|approx|in|pm|mp|not|begin|sin|cos|tan|ln|log|sum|int|quad|leq?|geq?)(?![A-Za-z])"
+)
+_TERM = re.compile(r"[^:,;=<>|]*[\dA-Za-z})]")
+
+
+def items(answer: str) -> list[str]:
+    """The items of a list: what commas, semicolons, "and" and "or" outside brackets separate."""
+    found, start, depth = [], 0, 0
+    for bracket in _BRACKETS.finditer(answer):
+        if bracket[0] in _OPENING:
+            depth += 1
+        elif bracket[0] in _CLOSING:
+            depth -= 1
+        elif depth == 0 and (bracket[0] in ",;" or bracket[0].startswith(r"\text")):
+            found.append(answer[start : bracket.start()].strip())
+            start = bracket.end()
+    return [item for item in (*found, answer[start:].strip()) if item]
+
+
+def with_both_signs(answer: str) -> str:
+    r"""1+\sqrt{2}, 1-\sqrt{2} for 1 \pm \sqrt{2}, also in an item of a list or a set. \mp is the other sign."""
+    if not _SIGNS.search(answer):
+        return answer
+    if (found := _SET.fullmatch(answer)) and _SET.search(found[2]) is None:
+        return found[1] + with_both_signs(found[2]) + found[3]
+    return ", ".join(variant for item in items(answer) for variant in _variants(item))
+
+
+def _variants(item: str) -> list[str]:
+    before, *rest = _SIGNS.split(item)
+    signs, texts = rest[::2], rest[1::2]
+    tied = "mp" in signs
+    if not tied and len(signs) > _MOST_SIGNS:
+        return [item]
+    variants = []
+    for chosen in product("+-", repeat=1 if tied else len(signs)):
+        written = before
+        for sign, plus, text in zip(signs, chosen * len(signs) if tied else chosen, texts, strict=True):
+            written += (plus if sign == "pm" else {"+": "-", "-": "+"}[plus]) + text
+        variants.append(written.removeprefix("+"))
+    return variants
+
+
+def without_condition(gold: str, pred: str) -> tuple[str, str] | None:
+    r"""The answers without conditions such as (x>0) or k \in \mathbb{Z} at the end; None if two conditions differ.
+
+    Only one of the answers needs a condition. A name of its own is its choice: 2n\pi, n \in \mathbb{Z}.
+    """
+    both = _QUANTIFIED.fullmatch(gold), _QUANTIFIED.fullmatch(pred)
+    if both[0] and both[1]:
+        if both[0]["domain"] != both[1]["domain"]:
+            return None
+        value = re.sub(rf"(?<![\\A-Za-z]){both[1]['name']}(?![A-Za-z])", both[0]["name"], both[1]["value"])
+        return both[0]["value"], value
+    if both[0] or both[1]:
+        return (both[0]["value"] if both[0] else gold), (both[1]["value"] if both[1] else pred)
+    of_gold, of_pred = _CONDITION.fullmatch(gold), _CONDITION.fullmatch(pred)
+    if of_gold and of_pred and "".join(of_gold[2].split()) != "".join(of_pred[2].split()):
+        return None
+    return (of_gold[1] if of_gold else gold), (of_pred[1] if of_pred else pred)
+
+
+def without_derivation(gold: str, pred: str) -> str:
+    r"""What stands after the last \Rightarrow of a response's answer, unless gold has such a sign."""
+    last = [found.end() for found in _DERIVATION.finditer(pred)]
+    if not last or _DERIVATION.search(gold) or pred[last[-1] :].count("{") != pred[last[-1] :].count("}"):
+        return pred
+    return pred[last[-1] :].strip() or pred
+
+
+def without_label(gold: str, pred: str) -> tuple[str, str]:
+    r"""Without m_{max}= or E=, if only one answer has such a label, or both have the same."""
+    of_gold, of_pred = _labelled(gold), _labelled(pred)
+    if of_gold and of_pred and "".join(of_gold["label"].split()) == "".join(of_pred["label"].split()):
+        return of_gold["value"], of_pred["value"]
+    if of_gold and "=" not in pred:
+        return of_gold["value"], pred
+    if of_pred and "=" not in gold:
+        return gold, of_pred["value"]
+    return gold, pred
+
+
+def _labelled(answer: str) -> re.Match[str] | None:
+    found = _LABELLED.fullmatch(answer)
+    return found if found and not _CALCULATION.search(_IN_LABEL.sub("", found["label"])) else None
+
+
+def as_ratios(gold: str, pred: str) -> tuple[str, str] | None:
+    """Ratios of three terms or more as the shares of their terms; None if only one is such a ratio."""
+    terms = _terms(gold), _terms(pred)
+    if max(map(len, terms)) < 3:
+        return gold, pred
+    if len(terms[0]) != len(terms[1]):
+        return None
+    return _shares(terms[0]), _shares(terms[1])
+
+
+def _terms(answer: str) -> list[str]:
+    terms = answer.split(":")
+    return terms if all(_TERM.fullmatch(term.strip()) for term in terms) else []
+
+
+def _shares(terms: list[str]) -> str:
+    whole = "+".join(f"({term})" for term in terms)
+    return "(" + ", ".join(rf"\frac{{{term}}}{{{whole}}}" for term in terms) + ")"
