@@ -217,9 +217,7 @@ def version(arguments: list[str]) -> None:
 
 GROUPS = {"prepare": "convert a published benchmark to a parquet of prompts"}
 COMMANDS = {
-    "demo": Command(
-        "run the whole pipeline on a tiny model, on two cores", "--methods grpo,dph_f_solved_cap", "rl.demo.run"
-    ),
+    "demo": Command("run the whole pipeline on a tiny model, on two cores", "--methods grpo,recipe", "rl.demo.run"),
     "study": Command("train every method on the demo's task with several seeds", "--seeds 1,2,3", "rl.demo.study"),
     "prepare bird": Command(
         "BIRD, text to SQL",

@@ -35,7 +35,7 @@ def files_of(setting: str | Sequence[str] | None) -> list[Path]:
 
 def uses_samples(data: DictConfig) -> bool:
     """Whether a store's rows are samples of the pre-sampling."""
-    return not data.sft_responses and (data.sft_coverage == "solved" or data.sft_responses_per_prompt != 1)
+    return not data.sft_responses and (data.sft_coverage != "mastered" or data.sft_responses_per_prompt != 1)
 
 
 def moves_failures(data: DictConfig) -> bool:
@@ -67,7 +67,11 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
         elif moves_failures(config.data):
             needed.append("sft_wrong_files")
     elif program == MAIN:
-        rehearsal = ["data.sft_files", "data.sft_pt"] if config.actor_rollout_ref.actor.sft_loss_mode != "none" else []
+        rehearsal = (
+            ["data.sft_files", "data.sft_pt", "data.sft_anchor_pt"]
+            if config.actor_rollout_ref.actor.sft_loss_mode != "none"
+            else []
+        )
         probe = [f"trainer.keep_probe.{name}_files" for name in ("solved", "unsolved")]
         others = ["data.val_files", *rehearsal, *(probe if config.trainer.keep_probe.prompts else [])]
     for name in needed:

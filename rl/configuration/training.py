@@ -45,9 +45,12 @@ class Rehearsal(Section, at=ACTOR):
     sft_loss_coeff: PositiveOrZero = 0.01
     """eta, the weight of the divergence. docs/explanation/method.md has the paper's range for each mode. JS is bounded
     and flatter near the initial policy, so it needs a larger eta than the others."""
+    sft_anchor_coeff: PositiveOrZero | None = None
+    """The weight of the divergence on the anchor (data.sft_anchor_pt), the same in every step. null: sft_loss_coeff."""
     sft_loss_normalization: Literal["joint", "per_set"] = "joint"
-    """joint: one token mean over D_exp and D_pef together; the paper's values of eta are for it. per_set: a token mean
-    over D_exp plus eta times a token mean over D_pef, about 8 times stronger at the same eta."""
+    """joint: one token mean over D_exp, D_pef and the anchor together; the paper's values of eta are for it. per_set: a
+    token mean over D_exp plus eta times a token mean over D_pef, about 8 times stronger at the same eta; the anchor has
+    a token mean of its own, too."""
     sft_loss_form: Literal["auto", "generator", "policy"] = "auto"
     """auto: as in the paper, on the rows that docs/explanation/method.md gives. generator: the whole divergence on
     D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
@@ -133,6 +136,9 @@ class Store(Section, at="data", may_change=True):
     """The near-perfect prompts (train_correct.parquet)."""
     sft_pt: Path | None = None
     """The D_pef store: correct responses as token ids, with reference log-probs."""
+    sft_anchor_pt: Path | None = None
+    """The anchor: a second store, of responses of the initial policy to other prompts, which need not have been judged.
+    It is rehearsed beside data.sft_pt with the same divergence (docs/explanation/method.md). null: none."""
     sft_wrong_files: Path | None = None
     """With generate_sft: the prompts to explore (train_wrong.parquet). A run that explores this file explores with them
     the prompts whose refinement sample fails."""
@@ -141,9 +147,10 @@ class Store(Section, at="data", may_change=True):
     take 6 k + 2 bytes per token, and actor.sft_loss_estimator=topk needs them. 0: none."""
     sft_refinement_failures: Literal["move", "drop"] = "move"
     """With generate_sft: explore a prompt whose refinement sample fails with those of sft_wrong_files, or drop it."""
-    sft_coverage: Literal["mastered", "solved"] = "mastered"
+    sft_coverage: Literal["mastered", "solved", "all"] = "mastered"
     """With generate_sft: which prompts are rehearsed. mastered: those of sft_files. solved: also those of
-    sft_wrong_files that a sample of the pre-sampling solved."""
+    sft_wrong_files that a sample of the pre-sampling solved. all: those of sft_files with all their samples, right or
+    wrong, judged or not, for an anchor."""
     sft_responses_per_prompt: Count | Literal["all"] = 1
     """With generate_sft: correct responses per prompt, a number or all. sft_coverage=mastered with 1 draws the
     refinement sample. Anything else takes the first correct samples of sft_samples, draws nothing and leaves the
@@ -169,6 +176,8 @@ class Visits(Section, at="data"):
 
     sft_batch_size: Count = 256
     """D_pef rows of one training step, over all its mini-batches and ranks."""
+    sft_anchor_batch_size: Count | None = None
+    """Rows of the anchor in one training step, over all its mini-batches and ranks. null: sft_batch_size."""
     sft_seed: Seed = 1
     """Seed of the order in which D_pef is visited."""
 

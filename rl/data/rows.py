@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pyarrow.parquet import ParquetFile
 from tqdm import tqdm
 
 from rl.common.errors import UserError
@@ -16,6 +17,8 @@ from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
 COLUMNS = ("id", "data_source", "prompt", "reward_model")
+# Those of a file without ground truth, whose responses cannot be judged.
+PROMPT_COLUMNS = ("id", "prompt")
 SAMPLES = "__rollout_n__"  # verl's column with a prompt's own number of samples
 _HINT = "make it with the project's data scripts"
 
@@ -27,7 +30,7 @@ class Row:
     id: int
     data_source: str
     messages: list[dict[str, str]]  # role and content of each
-    question: dict[str, str]  # what the scorer needs to score a response
+    question: dict[str, str] | None  # what the scorer needs to score a response; None without ground truth
     origin: str  # file and row number, for errors
 
 
@@ -69,22 +72,25 @@ class PromptFiles:
         files: parquet files in the row format.
         builder: verl's continuous token builder of the tokenizer and model type.
         max_prompt_length: in tokens; longer prompts are left out.
+        unjudged: see iterate_rows.
 
     Attributes:
         rows: number of rows, including those left out.
+        judged: whether the rows have ground truth.
         overlong: the number of tokens of each prompt that is left out, by its id.
 
     Raises:
         UserError: see read_rows.
     """
 
-    def __init__(self, files: Sequence[str | Path], builder: Any, max_prompt_length: int):
+    def __init__(self, files: Sequence[str | Path], builder: Any, max_prompt_length: int, *, unjudged: bool = False):
         self._files, self._builder = [Path(file) for file in files], builder
         self._stamps = [_stamp(file) for file in self._files]
-        self.rows = 0
+        self.rows, self.judged = 0, True
         self.overlong: dict[int, int] = {}
-        for row in iterate_rows(files, progress="reading prompts"):
+        for row in iterate_rows(files, progress="reading prompts", unjudged=unjudged):
             self.rows += 1
+            self.judged = row.question is not None
             tokens = len(Prompt(row, builder).token_ids)
             if tokens > max_prompt_length:
                 self.overlong[row.id] = tokens
@@ -110,21 +116,30 @@ def read_rows(files: Sequence[str | Path]) -> list[Row]:
     return list(iterate_rows(files))
 
 
-def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> Iterator[Row]:
+def iterate_rows(files: Sequence[str | Path], progress: str | None = None, *, unjudged: bool = False) -> Iterator[Row]:
     """The rows of the files, in order, one at a time.
 
     Args:
         progress: label of the progress bar; None for no bar.
+        unjudged: whether the files may be without ground truth, with PROMPT_COLUMNS alone.
 
     Raises:
-        UserError: a file is missing or is not a parquet, a column is missing, a value has the wrong type, or two rows
-            have the same id.
+        UserError: a file is missing or is not a parquet, a column is missing, a value has the wrong type, two rows
+            have the same id, or some files have ground truth and others have none.
     """
     seen: set[int] = set()
-    total = 0
+    total, with_truth = 0, set()
     for file in files:  # report a file that is not a parquet before reading any
-        with open_parquet(Path(file), COLUMNS, _HINT) as parquet:
+        with open_parquet(Path(file), PROMPT_COLUMNS, _HINT) as parquet:
             total += parquet.metadata.num_rows
+            columns = _columns_of(parquet) if unjudged else COLUMNS
+        with open_parquet(Path(file), columns, _HINT):
+            with_truth.add(columns == COLUMNS)
+    if len(with_truth) > 1:
+        raise UserError(
+            f"Some of {', '.join(map(str, files))} have the columns data_source and reward_model, and others have "
+            "neither: sample files with and without ground truth separately."
+        )
     with tqdm(desc=progress, total=total, unit="row", delay=BAR_DELAY_S, disable=progress is None) as bar:
         for file in files:
             for row in _rows_of(Path(file)):
@@ -141,9 +156,15 @@ def iterate_rows(files: Sequence[str | Path], progress: str | None = None) -> It
 
 
 def _rows_of(file: Path) -> Iterator[Row]:
-    with open_parquet(file, COLUMNS, _HINT) as parquet:
-        for number, values in enumerate(rows_in(parquet, COLUMNS)):
+    with open_parquet(file, PROMPT_COLUMNS, _HINT) as parquet:
+        columns = _columns_of(parquet)
+        for number, values in enumerate(rows_in(parquet, columns)):
             yield to_row(values, f"{file} row {number}")
+
+
+def _columns_of(parquet: ParquetFile) -> tuple[str, ...]:
+    """COLUMNS, or PROMPT_COLUMNS of a file that has neither data_source nor reward_model."""
+    return COLUMNS if {"data_source", "reward_model"} & {*parquet.schema_arrow.names} else PROMPT_COLUMNS
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
@@ -178,18 +199,20 @@ def rows_with(ids: Container[int | str], files: Sequence[str | Path]) -> Iterato
 
 
 def to_row(values: dict[str, Any], origin: str) -> Row:
-    """Make a row from the COLUMNS of a parquet.
+    """Make a row from the COLUMNS of a parquet, or from its PROMPT_COLUMNS.
 
     Raises:
         UserError: a value has the wrong type; the sentence begins with `origin`.
     """
     _require(isinstance(values["id"], int), origin, "id", values["id"], "a whole number")
-    _require(isinstance(values["data_source"], str), origin, "data_source", values["data_source"], "a text")
     messages = values["prompt"]
     _require(isinstance(messages, list) and len(messages) > 0, origin, "prompt", messages, "a list of messages")
     for message in messages:
         whole = isinstance(message, Mapping) and all(isinstance(message.get(key), str) for key in ("role", "content"))
         _require(whole, origin, "prompt", message, "a message with the texts role and content")
+    if "reward_model" not in values:
+        return Row(values["id"], "", messages, None, origin)
+    _require(isinstance(values["data_source"], str), origin, "data_source", values["data_source"], "a text")
     reward_model = values["reward_model"]
     has_truth = isinstance(reward_model, Mapping) and reward_model.get("ground_truth") is not None
     _require(has_truth, origin, "reward_model", reward_model, "an object with a ground_truth")

@@ -23,6 +23,8 @@ from rl.data.metadata_file import check_metadata, metadata_path
 
 FORMAT = "dph-samples/1"
 LOG_PROB_DECIMALS = 6
+# The outcome of samples of prompts without ground truth, and in the metadata their scorer.
+UNJUDGED = "unjudged"
 # Sample numbers are below this; a line with a larger one is damaged.
 MOST_SAMPLES = 1 << 16
 
@@ -55,10 +57,10 @@ class SampleRecord(Response):
 
     input: str  # the prompt as the model saw it, chat template applied
     output: str  # the response, special tokens removed
-    score: float
-    acc: int  # 1 when score is 1 within 1e-6
+    score: float | None  # None of a prompt without ground truth
+    acc: int | None  # 1 when score is 1 within 1e-6; None without a score
     pred: str | None  # the answer extracted from output
-    outcome: str  # the scorer's: match, partial, mismatch, no_answer, ...
+    outcome: str  # the scorer's: match, partial, mismatch, no_answer, ...; or UNJUDGED
     data_source: str
     truncated: bool  # cut off at max_response_length
     # A digest of the result of `pred`, equal for equal results; None without a result or if the scorer sent no digest.
@@ -97,7 +99,8 @@ class SampleMetadata:
     # The rollout engine, its dtype, and what else changes its responses (verl/dph/sampling/job.py): "vllm bfloat16".
     engine: str
     config_hash: str  # what the model computes and where a response ends (fingerprint.py)
-    scorer: str = ""  # what decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" before it is asked
+    # What decides the scorer's verdicts (GET /v1/info, verdict_sha256); "" before it is asked, UNJUDGED without one.
+    scorer: str = ""
 
     def difference(self, other: "SampleMetadata", besides: Collection[str] = ()) -> str | None:
         """The first setting that forbids mixing these samples with those of `other`, or comparing them, or None.
@@ -332,9 +335,11 @@ class SampleWriter:
 def parse_sample(line: bytes) -> SampleRecord | None:
     """The record of one line; None if it is damaged, or torn before its line break."""
     record = record_of(SampleRecord, line) if line.endswith(b"\n") else None
-    if record is None or not all(type(value) is int for value in (record.id, record.sample, record.acc)):
+    if record is None or not all(type(value) is int for value in (record.id, record.sample)):
         return None
-    return record if record.acc in (0, 1) and 0 <= record.sample < MOST_SAMPLES else None
+    is_judged = type(record.acc) is int and record.acc in (0, 1)
+    has_verdict = record.acc is None if record.outcome == UNJUDGED else is_judged
+    return record if has_verdict and 0 <= record.sample < MOST_SAMPLES else None
 
 
 def _parse_pending(line: bytes) -> PendingResponse | None:

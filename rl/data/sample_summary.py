@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rl.common.text import histogram
-from rl.data.sample_file import read_metadata, read_samples
+from rl.data.sample_file import UNJUDGED, read_metadata, read_samples
 from rl.metrics.pass_at_k import k_values, pass_at_k
 
 
@@ -34,11 +34,17 @@ class SampleSummary:
         return pass_summary(self.prompts_by_correct.elements(), self.n)
 
     def __str__(self) -> str:
-        lines = pass_lines(self.passes)
-        lines[-1] += f"  ({self.samples} samples of {self.prompts_by_correct.total()} prompts)"
+        count = f"{self.samples} samples of {self.prompts_by_correct.total()} prompts"
+        if UNJUDGED in self.outcomes:
+            lines = [f"{count}, which were not judged"]
+        else:
+            lines = pass_lines(self.passes)
+            lines[-1] += f"  ({count})"
         truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples
         lines.append(f"truncated {truncated:.1%}, {tokens:.1f} tokens per response")
-        lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
+        if UNJUDGED not in self.outcomes:
+            outcomes = ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common())
+            lines.append(f"outcomes: {outcomes}")
         if self.overlong:
             lines.append(f"{self.overlong} prompts were left out as too long")
         return "\n".join(lines)
@@ -78,7 +84,7 @@ def summarize(samples: Path) -> SampleSummary:
     outcomes: Counter[str] = Counter()
     truncated = tokens = 0
     for record in read_samples(samples):
-        correct[record.id] += record.acc
+        correct[record.id] += record.acc or 0
         outcomes[record.outcome] += 1
         truncated += record.truncated
         tokens += len(record.response_ids)

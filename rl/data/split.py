@@ -16,7 +16,7 @@ from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import file_sha256
 from rl.common.outcomes import GOLD_FAILURES
 from rl.common.parquet_file import open_parquet
-from rl.data.sample_file import SampleMetadata, read_metadata, read_samples
+from rl.data.sample_file import UNJUDGED, SampleMetadata, read_metadata, read_samples
 
 BASE_CORRECT = "base_correct"
 
@@ -125,6 +125,10 @@ def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_k
 
 def _metadata(data: Path, samples: Path, n: int) -> SampleMetadata:
     found = read_metadata(samples)
+    if found.scorer == UNJUDGED:
+        raise UserError(
+            f"{samples} holds samples without verdicts, which a split counts: sample prompts with ground truth."
+        )
     if found.n != n:
         raise UserError(f"{samples} was drawn with n = {found.n} samples per prompt, not {n}: pass --n {found.n}.")
     if file_sha256(data) not in found.data_files.values():
@@ -144,7 +148,7 @@ def _correct_counts(samples: Path, n: int) -> tuple[dict[int, int], Counter[int]
         if record.sample in drawn[record.id]:
             raise UserError(f"{samples}: sample {record.sample} of id {record.id} is there twice: sample again.")
         drawn[record.id].add(record.sample)
-        correct[record.id] += record.acc
+        correct[record.id] += record.acc or 0
         gold_failures[record.id] += record.outcome in GOLD_FAILURES
     for id, numbers in drawn.items():
         if (number := len(numbers)) != n:

@@ -123,7 +123,7 @@ METHODS = {
         overrides=(f"{ACTOR}.policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"),
         role="control",
     ),
-    # MaxRL, and the recipe's two candidates: D_exp or all prompts explored.
+    # MaxRL, the recipe (docs/howto/train.md), and the recipe with all prompts explored.
     "maxrl": Method("MaxRL", "maxrl"),
     "recipe": Method("Recipe", "recipe", 0.2, None, "solved_all"),
     "recipe_explore_all": Method(

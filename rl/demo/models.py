@@ -80,7 +80,7 @@ TINY = DemoModel(
     train=384,
     in_domain=96,
     out_of_domain=96,
-    methods="grpo,dph_f_solved_cap",
+    methods="grpo,recipe",
     steps=60,
     folder="outputs/demo",
     summary="A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in "
@@ -102,14 +102,14 @@ SMOLLM2 = DemoModel(
     train=192,
     in_domain=64,
     out_of_domain=16,
-    methods="grpo,dph_f_solved_cap",
+    methods="grpo,recipe",
     steps=40,
     folder="outputs/smollm2",
     summary="{title}, solves word problems with whole numbers and writes the solution in one of three ways; out of "
     "domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer is "
     "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
     + _road("the others explored (D_exp), except those without a correct response", "the answer in the box"),
-    caveats=("Learning rate, eta and cap have not been tuned for this model.",),
+    caveats=("Learning rate and eta have not been tuned for this model.",),
     # Of the run in docs/explanation/demo.md.
     base_seconds=430,
     sample_seconds=0.07,

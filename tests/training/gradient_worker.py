@@ -19,6 +19,8 @@ from benchmarks.standalone_worker import actor_worker, batch_of
 from rl.configuration.compose import compose
 from verl.dph.divergence import topk_logprobs
 from verl.dph.pef.batch_fields import (
+    ANCHOR_NUM_TOKENS,
+    OF_ANCHOR,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
     PEF_REST_LOG_PROBS,
@@ -28,12 +30,14 @@ from verl.dph.pef.batch_fields import (
 from verl.dph.pef.store import Row
 from verl.dph.training import success_cap
 from verl.dph.training.advantages import MAXRL, likelihood_advantages
-from verl.dph.training.config import rehearses
+from verl.dph.training.config import has_anchor, rehearses
 from verl.dph.training.mixed_batch import deal, interleave
 from verl.dph.training.rehearsal_loss import over_accepted
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
-# Which responses are correct, for the success cap: four groups of four, one after the other.
+# The stored rows of a mini-batch that are the anchor's, in variants with one.
+ANCHOR_ROWS = (1, 2)
+# Which responses are correct, for the success cap and MaxRL: four groups of four, one after the other.
 GROUP, CORRECT = 4, (1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1)
 VOCABULARY, TOP_K = 64, 8
 
@@ -56,12 +60,17 @@ def stored_distributions(rows, seed):
     return [topk_logprobs.largest(2.0 * torch.randn(len(r.response), VOCABULARY, generator=g), TOP_K) for r in rows]
 
 
-def whole_step():
-    """(D_exp, D_pef) rows of the step as {field: one tensor a row}; D_exp rank-major for 1 rank, i.e.
-    mini-batch-major."""
+def whole_step(of_anchor=()):
+    """(D_exp, stored) rows of the step as {field: one tensor a row}; D_exp rank-major for 1 rank, i.e.
+    mini-batch-major.
+
+    of_anchor: which stored rows of a mini-batch are the anchor's, the others being of D_pef.
+    """
     exp, pef = random_rows(EXP_ROWS, seed=1), random_rows(PEF_ROWS, seed=2)
     size = PEF_ROWS // MINI_BATCHES
-    counts = [sum(len(r.response) for r in pef[k * size :][:size]) for k in range(MINI_BATCHES)]
+    lengths = [[len(r.response) for r in pef[k * size :][:size]] for k in range(MINI_BATCHES)]
+    of_anchors = [sum(part[i] for i in of_anchor) for part in lengths]
+    counts = [sum(part) - of_them for part, of_them in zip(lengths, of_anchors, strict=True)]
     g = torch.Generator().manual_seed(3)
 
     def fields(row, mini_batch):
@@ -73,6 +82,8 @@ def whole_step():
             "responses": row.response,
             "old_log_probs": row.ref_log_probs,
             PEF_NUM_TOKENS: torch.tensor(counts[mini_batch]),
+            ANCHOR_NUM_TOKENS: torch.tensor(of_anchors[mini_batch]),
+            OF_ANCHOR: torch.tensor(0),
         } | dict.fromkeys(("response_mask", "loss_mask", "advantages", "ref_log_prob"), zeros)
 
     exp_rows, pef_rows = [], []
@@ -102,6 +113,7 @@ def whole_step():
                 PEF_TOP_IDS: ids,
                 PEF_TOP_LOG_PROBS: log_probs,
                 PEF_REST_LOG_PROBS: rest,
+                OF_ANCHOR: torch.tensor(int(i % size in of_anchor)),
             }
         )
     return exp_rows, pef_rows
@@ -116,7 +128,7 @@ def padding_like(row):
 
 def rows_of_rank(rank, ranks, config):
     """This rank's chunk of the step, as the trainer orders and verl cuts it, with the fields that the mode has."""
-    exp, pef = whole_step()
+    exp, pef = whole_step(ANCHOR_ROWS if has_anchor(config) else ())
     for row in config.trainer.get("masked_rows", []):
         exp[row] = padding_like(exp[row])
     if config.algorithm.adv_estimator == MAXRL:
@@ -145,6 +157,8 @@ def rows_of_rank(rank, ranks, config):
     names = set(pef[0])
     if not has_pef:
         names -= {PEF_NUM_TOKENS, PEF_REF_LOG_PROBS}
+    if not has_anchor(config):
+        names -= {OF_ANCHOR, ANCHOR_NUM_TOKENS}
     if actor.sft_loss_estimator != "topk":
         names -= {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS}
     if not actor.use_kl_loss:

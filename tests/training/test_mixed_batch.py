@@ -22,6 +22,8 @@ from verl.workers.utils import losses, padding
 from rl.configuration.compose import compose
 from verl.dph.cpu.in_process import use_in_process_queue
 from verl.dph.pef.batch_fields import (
+    ANCHOR_NUM_TOKENS,
+    OF_ANCHOR,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
     PEF_REST_LOG_PROBS,
@@ -188,8 +190,9 @@ def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDic
 @pytest.mark.parametrize("step", [1, 2])  # the second one on what the first one left in the queue
 def test_ranks_get_their_own_rows_of_the_store(batch, step):
     rows = pef_rows(4, seed=step)
-    with mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS, top_k=True) as mixed:
+    with mixed_batch.mixed(batch, [(rows[:2], []), (rows[2:], [])], ranks=RANKS, top_k=True) as mixed:
         found = mini_batches_of_ranks(mixed)
+        assert OF_ANCHOR not in mixed.fields
     for (rank, k), part in found.items():
         row = row_of(rows, k, rank)
         exp_rows = EXP_ROWS // RANKS // MINI_BATCHES
@@ -220,9 +223,23 @@ def test_ranks_get_their_own_rows_of_the_store(batch, step):
             assert of_exp_only[name].values().shape == (0,)
 
 
+def test_every_rank_and_mini_batch_has_its_share_of_the_anchor_too(batch):
+    rows = pef_rows(12, seed=3)
+    pef, anchor = [rows[:2], rows[2:4]], [rows[4:8], rows[8:]]
+    with mixed_batch.mixed(batch, list(zip(pef, anchor, strict=True)), ranks=RANKS) as mixed:
+        found = mini_batches_of_ranks(mixed)
+    for (_, k), part in found.items():
+        assert part[OF_ANCHOR].tolist() == [0] * (EXP_ROWS // RANKS // MINI_BATCHES) + [0, 1, 1]
+        for field, of_set in ((PEF_NUM_TOKENS, pef[k]), (ANCHOR_NUM_TOKENS, anchor[k])):
+            assert set(part[field].tolist()) == {sum(len(row.response) for row in of_set)}
+        lengths = part[PEF_REF_LOG_PROBS].offsets().diff().tolist()[-3:]
+        assert lengths[0] in [len(row.response) for row in pef[k]]
+        assert all(length in [len(row.response) for row in anchor[k]] for length in lengths[1:])
+
+
 def test_d_pef_rows_are_gone_after_the_step_also_when_it_fails(batch):
     rows = pef_rows(4, seed=4)
-    step = mixed_batch.mixed(batch, [rows[:2], rows[2:]], ranks=RANKS)
+    step = mixed_batch.mixed(batch, [(rows[:2], []), (rows[2:], [])], ranks=RANKS)
     with pytest.raises(ZeroDivisionError), step as mixed:
         assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
         assert len(tq.kv_list(partition_id="train")["train"]) == EXP_ROWS + 4

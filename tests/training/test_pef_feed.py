@@ -11,8 +11,8 @@ from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.trainer import SyncTrainer
 
 
-def ids(rows):
-    return [[row.id for row in of_mini_batch] for of_mini_batch in rows]
+def ids(rows, of_set=0):
+    return [[row.id for row in of_mini_batch[of_set]] for of_mini_batch in rows]
 
 
 def states(feed):
@@ -35,10 +35,33 @@ def test_a_step_gets_its_rows_per_mini_batch_and_a_resumed_run_the_next_ones(run
     assert resumed.take_metrics() == {"dph/rows": 8, "dph/epoch": 2.5}
 
 
+def test_an_anchor_has_rows_and_an_order_of_its_own(run, tmp_path):
+    """The same file serves as both, in orders of the same seed; the anchor takes twice as many rows."""
+    run.prepare()
+    changes = {
+        "data.sft_batch_size": 4,
+        "data.sft_anchor_pt": run.config().data.sft_pt,
+        "data.sft_anchor_batch_size": 8,
+    }
+    config = run.config(changes)
+    feed = PefFeed.of(config)
+    rows = feed.take(1)
+    assert [len(of_set) for of_set in rows[0]] == [2, 4] and ids(rows, 1)[0][:2] == ids(rows)[0]
+    checkpoint_parts.save(tmp_path, checkpoint_parts.parts_of(feed))
+    resumed = PefFeed.of(config)
+    checkpoint_parts.load(tmp_path, checkpoint_parts.parts_of(resumed))
+    assert states(resumed).keys() == {"order", "anchor_order"}
+    following = feed.take(2)
+    found = resumed.take(2)
+    assert [ids(found, number) for number in (0, 1)] == [ids(following, number) for number in (0, 1)]
+    assert states(resumed) == states(feed)
+    assert feed.take_metrics() == {"dph/rows": 6, "dph/epoch": 0.75}
+
+
 def test_a_divergence_on_d_exp_alone_gets_eta_and_no_rows(run):
     on_exp = {f"{ACTOR}sft_loss_mode": "reverse_kl", "data.sft_pt": None}
     feed = PefFeed.of(run.config(on_exp))
-    assert feed.take(2) == [[], []] and feed.take_metrics() == {} and feed.ids is None
+    assert feed.take(2) == [([], [])] * 2 and feed.take_metrics() == {} and feed.ids is None
     assert states(feed) == {}
 
 

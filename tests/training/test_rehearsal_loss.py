@@ -75,6 +75,9 @@ CLIP_COV = ("loss_mode=clip_cov", "clip_cov_ratio=1.0", f"clip_cov_lb={COV_LOW}"
 KL_COV, CLIP_COV = ([POLICY_LOSS + setting for setting in settings] for settings in (KL_COV, CLIP_COV))
 # Of four groups of four (gradient_worker.py) 3, 2, 0 and 4 responses are correct.
 CAP, CAPPED_ROWS = "algorithm.success_cap=0.75", {0, 1, 2, 3, 12, 13, 14, 15}
+# Some of the stored rows are the anchor's; without a weight of its own it has eta.
+ANCHOR_COEFF = 0.3
+ANCHOR = ("data.sft_anchor_pt=there", f"sft_anchor_coeff={ANCHOR_COEFF}")
 # MaxRL's advantages of these groups: (c - p) / p, 0 without a correct response.
 MAXRL = "algorithm.adv_estimator=maxrl"
 MAXRL_ADVANTAGES = [1 / 3, 1 / 3, 1 / 3, -1, 1, 1, -1, -1, *[0] * 8]
@@ -115,6 +118,9 @@ ONE_RANK = {
     "kl_cov_micro_4": mode("forward", PER_SET, *KL_COV, micro(4)),
     "clip_cov": mode("js_low_var", *CLIP_COV, micro(12)),
     "cap": mode("js_low_var", micro(12), CAP),
+    "anchor": mode("forward", PER_SET, micro(12), *ANCHOR),
+    "anchor_joint": mode("js_low_var", micro(2), ANCHOR[0]),
+    "anchor_topk": mode("js_low_var", PER_SET, TOPK, micro(12), *ANCHOR),
     "maxrl": mode("forward", PER_SET, micro(12), MAXRL),
     "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
     "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
@@ -129,6 +135,7 @@ TWO_RANKS = {
     "topk_2_ranks_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
     "lora_2_ranks": mode("js_low_var", micro(3), *LORA),
     "cap_2_ranks": mode("js_low_var", micro(3), CAP),
+    "anchor_2_ranks": mode("forward", PER_SET, *DYNAMIC, *ANCHOR),
     "maxrl_2_ranks": mode("forward", PER_SET, micro(3), MAXRL),
     "joint_ulysses": mode("js_low_var", *ULYSSES),
     "js_ulysses": mode("js", REFERENCE, *ULYSSES),
@@ -295,6 +302,7 @@ class Formula:
         bonus: weight of the entropy.
         capped: D_exp rows whose advantages are 0; their tokens count.
         advantages: of each D_exp row; None: the batch's.
+        anchor: weight of the stored rows gradient_worker.ANCHOR_ROWS of a mini-batch; None: they are of D_pef.
     """
 
     normalization: str
@@ -311,6 +319,7 @@ class Formula:
     bonus: float = 0.0
     capped: frozenset[int] | set[int] = frozenset()
     advantages: list[float] | None = None
+    anchor: float | None = None
 
 
 def distributions(model, row):
@@ -344,8 +353,8 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
 
     for k in range(worker.MINI_BATCHES):
         model.zero_grad()
-        policy, on_exp, on_pef = torch.zeros(()), torch.zeros(()), torch.zeros(())
-        n_exp, n_pef, tokens = 0, 0, []
+        policy, on_exp, on_pef, on_anchor = (torch.zeros(()) for _ in range(4))
+        n_exp, n_pef, n_anchor, tokens = 0, 0, 0, []
         size = worker.EXP_ROWS // worker.MINI_BATCHES
         for i in (i for i in range(k * size, (k + 1) * size) if i not in without):
             row = exp_rows[i]
@@ -368,14 +377,17 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
             of_micro_batch = zip(*tokens[first : first + rows], strict=True)
             policy = policy + formula.policy * formula.policy_loss(*map(torch.cat, of_micro_batch)).sum()
         size = worker.PEF_ROWS // worker.MINI_BATCHES
-        for row in pef_rows[k * size : (k + 1) * size] if formula.pef or formula.topk else []:
+        for i, row in enumerate(pef_rows[k * size : (k + 1) * size] if formula.pef or formula.topk else []):
             value = divergence_of(row)
-            on_pef, n_pef = on_pef + value.sum(), n_pef + len(value)
+            if formula.anchor is not None and i in worker.ANCHOR_ROWS:
+                on_anchor, n_anchor = on_anchor + formula.anchor * value.sum(), n_anchor + len(value)
+            else:
+                on_pef, n_pef = on_pef + value.sum(), n_pef + len(value)
         on_exp = on_exp * (n_pef / n_exp if formula.balance is None else formula.balance)
         if formula.normalization == "joint":
-            loss = (policy + eta * (on_exp + on_pef)) / (n_exp + n_pef)
+            loss = (policy + eta * (on_exp + on_pef) + on_anchor) / (n_exp + n_pef + n_anchor)
         else:
-            loss = (policy + eta * on_exp) / max(n_exp, 1) + eta * on_pef / max(n_pef, 1)
+            loss = (policy + eta * on_exp) / max(n_exp, 1) + eta * on_pef / max(n_pef, 1) + on_anchor / max(n_anchor, 1)
         loss.backward()
         gradients |= {f"{k}.{name}": p.grad.clone() for name, p in model.named_parameters()}
     return gradients
@@ -416,6 +428,9 @@ FORMULAS = {
     "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
     "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
     "cap": Formula("joint", pef=js_doubled, capped=CAPPED_ROWS),
+    "anchor": Formula("per_set", pef=lambda d: -d, anchor=ANCHOR_COEFF),
+    "anchor_joint": Formula("joint", pef=js_doubled, anchor=ETA),
+    "anchor_topk": Formula("per_set", topk=topk_js, anchor=ANCHOR_COEFF),
     "maxrl": Formula("per_set", pef=lambda d: -d, advantages=MAXRL_ADVANTAGES),
 }
 
@@ -445,6 +460,7 @@ def test_gradient_is_the_formulas(found, random_model, variant):
         ("lora_2_ranks", "lora"),
         ("cap_2_ranks", "cap"),
         ("maxrl_2_ranks", "maxrl"),
+        ("anchor_2_ranks", "anchor"),
         ("joint_ulysses", "joint"),
         ("js_ulysses", "js"),
         ("topk_ulysses", "topk"),

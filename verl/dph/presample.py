@@ -35,7 +35,10 @@ def main(config: DictConfig) -> None:
         settings=settings,
         output=Path(config.presample.output).expanduser(),
         max_in_flight=config.presample.max_in_flight,
+        unjudged=True,
     )
+    if not job.prompts.judged:
+        sys.stderr.write("The prompts have no ground truth: their samples are not scored, and serve as an anchor.\n")
     bound_context(config)
     OmegaConf.resolve(config)
     try:
@@ -50,12 +53,12 @@ def main(config: DictConfig) -> None:
         seconds = drawn.seconds_before + drawn.seconds
         sys.stdout.write(f"in all: {Drawn(summary.samples, summary.response_tokens, seconds)}\n")
     sys.stdout.write(f"Wrote {job.output}.\n")
-    if experiment := chosen_experiment():
+    if (experiment := chosen_experiment()) and job.prompts.judged:
         sys.stdout.write(next_step("dph split", experiment))
 
 
 async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
-    if not job.complete():
+    if job.prompts.judged and not job.complete():
         await check_scorer(config, (prompt.row for prompt in job.prompts))
     return await draw(job, partial(rollout_client, config))
 

@@ -29,7 +29,8 @@ class Promise:
 PROMISES = {
     "grpo": Promise(several_styles=False, below=BASE),
     "dph_js": Promise(several_styles=True),
-    "dph_f_solved_cap": Promise(several_styles=True, above="grpo"),  # the recipe of docs/howto/train.md
+    "recipe": Promise(several_styles=True, above="grpo"),
+    "dph_f_solved_cap": Promise(several_styles=True, above="grpo"),
 }
 
 

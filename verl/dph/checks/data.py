@@ -6,7 +6,7 @@ from omegaconf import DictConfig
 from rl.checks.files import files_of, prompt_settings
 from rl.common.errors import UserError
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
-from rl.data.rows import SAMPLES, Row, read_rows
+from rl.data.rows import SAMPLES, Row, iterate_rows, read_rows
 from rl.data.split import BASE_CORRECT
 from verl.dph.sampling.job import tokenized_prompts
 from verl.dph.training.config import has_keep_probe
@@ -23,7 +23,8 @@ def rows(config: DictConfig) -> list[Row]:
         names = prompt_settings(config.data)
     else:
         names = ["train_files", *(["val_files"] if config.data.val_files else [])]
-    found = [row for name in names for row in read_rows(files_of(config.data[name]))]
+    unjudged = config.actor_rollout_ref.actor.generate_sft and config.data.sft_coverage == "all"
+    found = [row for name in names for row in iterate_rows(files_of(config.data[name]), unjudged=unjudged)]
     if "train_files" in names:
         _check_groups(config)
     if has_keep_probe(config):

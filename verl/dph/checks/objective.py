@@ -15,7 +15,15 @@ from verl.dph.checks.scorer import OUR_REWARD
 from verl.dph.divergence.eta_schedule import WITH_WARMUP
 from verl.dph.sampling.rollout_engine import RANKS
 from verl.dph.training.advantages import GRPO_PASSK, MAXRL, PKPO, W_REINFORCE
-from verl.dph.training.config import active_forms, has_critic, mini_batch_rows, mini_batches, rehearses
+from verl.dph.training.config import (
+    active_forms,
+    anchor_rows,
+    has_anchor,
+    has_critic,
+    mini_batch_rows,
+    mini_batches,
+    rehearses,
+)
 
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
 RESPONSE_MEANS = ("geo_mean", "sapo")
@@ -45,9 +53,10 @@ def store_writing(config: DictConfig) -> Iterator[str]:
         yield "actor.generate_sft=True writes the D_pef store, but data.sft_pt is not set: name its file."
     if len(files_of(data.sft_files)) > 1:
         yield f"actor.generate_sft=True refines one file of prompts, and data.sft_files={data.sft_files}: name one."
-    if data.sft_responses and data.sft_coverage == "solved":
+    if data.sft_responses and data.sft_coverage != "mastered":
         yield (
-            f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage=solved would "
+            f"data.sft_responses={data.sft_responses} gives the store its rows, and data.sft_coverage="
+            f"{data.sft_coverage} would "
             "take them from the pre-sampling: leave sft_coverage=mastered, or sft_responses=null."
         )
     if not data.sft_top_k:
@@ -402,14 +411,29 @@ def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
 
 
 def rehearsal_shares(config: DictConfig) -> Iterator[str]:
-    """D_pef rows must divide evenly over mini-batches and ranks."""
-    if not rehearses(config):
+    """Stored rows must divide evenly over mini-batches and ranks."""
+    found = {"sft_batch_size": config.data.sft_batch_size} if rehearses(config) else {}
+    found |= {"sft_anchor_batch_size": anchor_rows(config)} if has_anchor(config) else {}
+    for name, rows in found.items():
+        ranks = data_parallel_ranks(config)
+        parts = mini_batches(config) * ranks
+        if rows % parts:
+            yield (
+                f"data.{name}={rows} does not divide over {mini_batches(config)} mini-batches x {ranks} "
+                f"data-parallel ranks: use a positive multiple of {parts}."
+            )
+
+
+def anchor(config: DictConfig) -> Iterator[str]:
+    """The anchor is rehearsed in the generator form beside D_pef, and has no half on D_exp."""
+    data, actor = config.data, config.actor_rollout_ref.actor
+    if not data.sft_anchor_pt or actor.generate_sft:
         return
-    rows = config.data.sft_batch_size
-    ranks = data_parallel_ranks(config)
-    parts = mini_batches(config) * ranks
-    if rows % parts:
+    given = f"data.sft_anchor_pt={data.sft_anchor_pt}"
+    if not rehearses(config):
+        yield f"{given} is rehearsed beside data.sft_pt, which this run does not read: name the anchor there instead."
+    elif active_forms(config)[1]:
         yield (
-            f"data.sft_batch_size={rows} does not divide over {mini_batches(config)} mini-batches x {ranks} "
-            f"data-parallel ranks: use a positive multiple of {parts}."
+            f"{given} has stored rows alone, and sft_loss_mode={actor.sft_loss_mode} has a half on D_exp: use another "
+            "mode, such as js_low_var, or sft_loss_form=generator."
         )

@@ -457,5 +457,6 @@ RULES = (
     objective.whole_mini_batches,
     objective.ranks_of_d_exp,
     objective.rehearsal_shares,
+    objective.anchor,
     model.rows_of_micro_batches,
 )

@@ -19,7 +19,7 @@ from verl.dph.pef.row_filter import usable
 from verl.dph.pef.row_sources import check_texts
 from verl.dph.pef.store import DELETE, Store
 from verl.dph.training import checkpoint_parts, resume
-from verl.dph.training.config import has_divergence, rehearses
+from verl.dph.training.config import has_anchor, has_divergence, rehearses
 from verl.dph.training.pef_feed import PefFeed
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
     if not has_divergence(config):
         return
     store = _checked_store(config) if rehearses(config) else None
-    feed = PefFeed(config, store)
+    feed = PefFeed(config, store, _checked_anchor(config) if has_anchor(config) else None)
     if resumed is None:
         return
     checkpoint_parts.load(resumed, checkpoint_parts.parts_of(feed))
@@ -105,6 +105,26 @@ def _check_prompts(store: Store, path: str, data: DictConfig) -> None:
         )
 
 
+def _checked_anchor(config: DictConfig) -> Store:
+    """The rows of data.sft_anchor_pt that the run can use. Its prompts may be in none of the run's files."""
+    path = os.path.expanduser(config.data.sft_anchor_pt)
+    store = Store.load(path)
+    store.check_origin(path, origin_of(config))
+    _check_top_k(store, path, config)
+    rows = usable(store, config, "sft_anchor")
+    logger.info("The anchor %s (%s): rehearsing on %s", path, store.size(path), rows)
+    return rows.store
+
+
+def _check_top_k(store: Store, path: str, config: DictConfig) -> None:
+    if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
+        raise UserError(
+            f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
+            "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen) with data.sft_top_k=64, which adds them, or "
+            "use sft_loss_estimator=sampled."
+        )
+
+
 def _checked_store(config: DictConfig) -> Store:
     """The rows of data.sft_pt that the run can use."""
     path = os.path.expanduser(config.data.sft_pt)
@@ -113,12 +133,7 @@ def _checked_store(config: DictConfig) -> Store:
     _check_prompts(store, path, config.data)
     names = (name for key in ("sft_files", "train_files", "sft_wrong_files") for name in files_of(config.data[key]))
     check_texts(store, path, config, [file for file in dict.fromkeys(names) if file.is_file()])
-    if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
-        raise UserError(
-            f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
-            "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen) with data.sft_top_k=64, which adds them, or "
-            "use sft_loss_estimator=sampled."
-        )
+    _check_top_k(store, path, config)
     rows = usable(store, config)
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
     actor = config.actor_rollout_ref.actor

@@ -9,6 +9,10 @@ from verl.dph.pef.store import Row
 # per row, the number of D_pef tokens in its optimizer mini-batch over all ranks.
 PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_ref_log_probs", "pef_num_tokens"
 
+# With an anchor, also per row whether it is one of the anchor's (0 or 1), and the number of the anchor's tokens in its
+# optimizer mini-batch over all ranks, which PEF_NUM_TOKENS does not count.
+OF_ANCHOR, ANCHOR_NUM_TOKENS = "pef_of_anchor", "pef_anchor_num_tokens"
+
 # With sft_loss_estimator=topk, also per response token of a D_pef row: k token ids (k, int32), pi_ref's log-probs of
 # them (k, float16), and of all other tokens together (float16).
 PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"

@@ -25,15 +25,16 @@ class Usable:
         return f"{len(self.store):,} of {total:,} rows (left out: {reasons})"
 
 
-def usable(store: Store, config: DictConfig) -> Usable:
+def usable(store: Store, config: DictConfig, name: str = "sft") -> Usable:
     """Leave out rows over the length limits and responses that were cut off before the model's end token.
 
     A truncated response would be rehearsed as if the initial policy continued after it.
 
     Args:
-        store: all rows of data.sft_pt, in the file's order, which stays.
-        config: verl's trainer settings; read are data.{sft_pt,sft_batch_size,max_prompt_length,max_response_length} and
-            actor_rollout_ref.model.
+        store: all rows, in the file's order, which stays.
+        config: verl's trainer settings; read are data.{max_prompt_length,max_response_length}, actor_rollout_ref.model
+            and the two of `name`.
+        name: of the settings data.<name>_pt and data.<name>_batch_size: sft or sft_anchor.
 
     Raises:
         UserError: fewer rows are left than one training step takes.
@@ -52,11 +53,12 @@ def usable(store: Store, config: DictConfig) -> Usable:
         else:
             rows.append(row)
     found = Usable(Store(store.meta, rows), dict(left_out))
-    if len(rows) < data.sft_batch_size:
+    path, size = data[f"{name}_pt"], data[f"{name}_batch_size"] or data.sft_batch_size
+    if len(rows) < size:
         of_them = f", and this run can rehearse {found}" if left_out else ""
         raise UserError(
-            f"D_pef store {data.sft_pt} holds {len(store):,} rows{of_them}, but data.sft_batch_size="
-            f"{data.sft_batch_size} are used in every training step: lower sft_batch_size, raise the limits, or make "
-            "more near-perfect prompts with a lower threshold."
+            f"D_pef store {path} holds {len(store):,} rows{of_them}, but data.{name}_batch_size={size} are used in "
+            f"every training step: lower {name}_batch_size, raise the limits, or make more near-perfect prompts with a "
+            "lower threshold (an anchor: sample more prompts)."
         )
     return found

@@ -22,7 +22,7 @@ from rl.common.fingerprint import file_sha256
 from rl.common.text import number_of
 from rl.data.response_file import GivenResponse, prompt_names, read_responses
 from rl.data.rows import Prompt, PromptFiles, ids_of, rows_with
-from rl.data.sample_file import read_metadata, read_samples
+from rl.data.sample_file import UNJUDGED, read_metadata, read_samples
 from rl.scorer.client.protocol import Score
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.pef import refinement
@@ -153,7 +153,8 @@ def given_rows(config: DictConfig) -> Store:
 
 
 def _presampled(config: DictConfig) -> Store:
-    """The correct samples of each prompt that were not cut off, in the order of their numbers."""
+    """The correct samples of each prompt that were not cut off, in the order of their numbers; with
+    data.sft_coverage=all the wrong and the unjudged ones, too."""
     path = Path(config.data.sft_samples).expanduser()
     metadata, origin = read_metadata(path), origin_of(config)
     wanted = {name: origin[name] for name in ("model_hash", "tokenizer_hash", "temperature", "top_p")}
@@ -164,38 +165,43 @@ def _presampled(config: DictConfig) -> Store:
                 f"{path} holds samples drawn with {name}={drawn_with}, and this run has {value}: give the "
                 "pre-sampling of this run in data.sft_samples."
             )
-    correct: defaultdict[int, dict[int, torch.Tensor]] = defaultdict(dict)
+    if config.data.sft_coverage != "all" and metadata.scorer == UNJUDGED:
+        raise UserError(f"{path} holds samples without verdicts: store all of them with data.sft_coverage=all.")
+    kept: defaultdict[int, dict[int, torch.Tensor]] = defaultdict(dict)
     inputs: dict[int, int] = {}  # hashes: a prompt may have 60 KB
     sampled = set(metadata.overlong_ids)
     drawn = truncated = 0
     for record in read_samples(path):
         drawn += 1
         sampled.add(record.id)
-        if record.acc == 1 and record.truncated:
+        if config.data.sft_coverage != "all" and record.acc != 1:
+            continue
+        if record.truncated:
             truncated += 1
-        elif record.acc == 1:
-            correct[record.id][record.sample] = _int32(record.response_ids)
+        else:
+            kept[record.id][record.sample] = _int32(record.response_ids)
             inputs[record.id] = hash(record.input)
     if drawn != metadata.rows * metadata.n:
         raise UserError(
             f"{path} holds {drawn} of {metadata.rows * metadata.n} samples: re-run offline_sampling.sh to resume."
         )
-    _check_prompts(config.data, path, sampled, correct.keys())
-    tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data))
+    _check_prompts(config.data, path, sampled, kept.keys())
+    unjudged = config.data.sft_coverage == "all"
+    tokenizer, prompts = tokenized_prompts(config, _prompt_files(config.data), unjudged=unjudged)
     rows: list[Row] = []
-    solved, dated = [prompt for prompt in prompts if prompt.id in correct], warn_if_dated(tokenizer, path)
+    stored, dated = [prompt for prompt in prompts if prompt.id in kept], warn_if_dated(tokenizer, path)
     # In the order of D_pef, then D_exp, which the prompts that failed their refinement join.
     failed = set().union(*map(refinement.failed_ids, files_of(config.data.sft_files)))
-    solved.sort(key=lambda prompt: prompt.id in failed)
-    for prompt in solved:
+    stored.sort(key=lambda prompt: prompt.id in failed)
+    for prompt in stored:
         if not dated and hash(tokenizer.decode(prompt.token_ids.tolist())) != inputs[prompt.id]:
             raise UserError(
                 f"{path} has samples of another prompt with id {prompt.id} than {prompt.row.origin}, or of another "
                 "chat template: give the pre-sampling of these prompts in data.sft_samples."
             )
-        token_ids, samples = _int32(prompt.token_ids), correct[prompt.id]
+        token_ids, samples = _int32(prompt.token_ids), kept[prompt.id]
         rows += [Row(prompt.id, token_ids, samples[number], None) for number in sorted(samples)[: _limit(config.data)]]
-    counts = {"prompts": len(prompts), "kept": len(solved), "dropped_truncated": truncated}
+    counts = {"prompts": len(prompts), "kept": len(stored), "dropped_truncated": truncated}
     return Store(counts | {"scorer": metadata.scorer}, rows)
 
 

@@ -22,7 +22,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import config_hash, file_sha256, model_hashes
 from rl.configuration import CONFIG_DIR
 from rl.data.rows import PromptFiles
-from rl.data.sample_file import PendingResponse, SampleMetadata, SampleWriter, read_samples
+from rl.data.sample_file import UNJUDGED, PendingResponse, SampleMetadata, SampleWriter, read_samples
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.config import attention
 from verl.dph.hf_rollout.sampling import end_ids
@@ -78,6 +78,7 @@ def prepare(
     output: Path,
     max_in_flight: int | None = None,
     responses: Path | None = None,
+    unjudged: bool = False,
 ) -> SamplingJob:
     """Read rows, model files and settings.
 
@@ -89,6 +90,7 @@ def prepare(
         output: F.jsonl.
         max_in_flight: requests to the engine at a time; None: twice as many as the replicas batch.
         responses: samples file of the same prompts, complete when the job is drawn; its responses are scored.
+        unjudged: whether the files may be without ground truth; their samples are then not scored.
 
     Raises:
         UserError: a file, row, model or setting cannot work, or a prompt is too long and data.filter_overlong_prompts
@@ -96,7 +98,7 @@ def prepare(
     """
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
     hashes = model_hashes(model.path, model.tokenizer_path) | {"config_hash": config_hash(model.path)}
-    tokenizer, prompts = tokenized_prompts(config, files)
+    tokenizer, prompts = tokenized_prompts(config, files, unjudged=unjudged)
     metadata = SampleMetadata(
         model=str(model.path),
         **hashes,
@@ -110,6 +112,7 @@ def prepare(
         rows=len(prompts),
         overlong_ids=list(prompts.overlong),
         chat_template=chat_template(config),
+        scorer="" if prompts.judged else UNJUDGED,
         engine=" ".join([rollout.name, _dtype(rollout.dtype), *_quantization(rollout), *_changes(config, settings)]),
     )
     return SamplingJob(
@@ -168,14 +171,19 @@ def _dtype(name: str) -> str:
         return name
 
 
-def tokenized_prompts(config: DictConfig, files: Sequence[str | Path]) -> tuple[PreTrainedTokenizerBase, PromptFiles]:
+def tokenized_prompts(
+    config: DictConfig, files: Sequence[str | Path], *, unjudged: bool = False
+) -> tuple[PreTrainedTokenizerBase, PromptFiles]:
     """The model's tokenizer, and the prompts as verl's agent loop tokenizes them.
+
+    Args:
+        unjudged: whether the files may be without ground truth.
 
     Raises:
         UserError: see prepare.
     """
     tokenizer, builder = tokenizer_and_builder(config)
-    prompts = PromptFiles(files, builder, config.data.max_prompt_length)
+    prompts = PromptFiles(files, builder, config.data.max_prompt_length, unjudged=unjudged)
     _report_overlong(prompts, config.data)
     return tokenizer, prompts
 
@@ -253,9 +261,11 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         if job.responses is not None:
             _take_responses(job, job.responses, writer)
         all_drawn = len(writer.done) + len(writer.waiting) == job.total
-        async with ScorerClient(**job.scorer_settings, digests=True) as scorer:
-            await scorer.wait_until_healthy(SCORER_WAIT_S)
-            writer.judged_by(await scorer.verdict_sha256())
+        asked = ScorerClient(**job.scorer_settings, digests=True) if job.prompts.judged else contextlib.nullcontext()
+        async with asked as scorer:
+            if scorer is not None:
+                await scorer.wait_until_healthy(SCORER_WAIT_S)
+                writer.judged_by(await scorer.verdict_sha256())
             async with contextlib.nullcontext() if all_drawn else engine() as client:
                 return await sample(
                     client,

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from rl.common.errors import UserError
 from rl.data.rows import Prompt, PromptFiles
-from rl.data.sample_file import LOG_PROB_DECIMALS, PendingResponse, SampleRecord, SampleWriter
+from rl.data.sample_file import LOG_PROB_DECIMALS, UNJUDGED, PendingResponse, SampleRecord, SampleWriter
 from rl.scorer.client.scorer_client import ScorerClient
 
 
@@ -90,7 +90,7 @@ async def sample(
     *,
     settings: SamplingSettings,
     stop_ids: frozenset[int],
-    scorer: ScorerClient,
+    scorer: ScorerClient | None,
     writer: SampleWriter,
     max_in_flight: int,
 ) -> Drawn:
@@ -101,6 +101,7 @@ async def sample(
         tokenizer: decodes prompts and responses.
         prompts: each within the engine's length; read once, as they are needed.
         stop_ids: the model's end tokens; a response that does not end in one was truncated.
+        scorer: None for prompts without ground truth.
         max_in_flight: requests to the engine at a time, and responses that may wait for their score.
 
     Returns:
@@ -145,7 +146,7 @@ class _Run:
     tokenizer: Any
     settings: SamplingSettings
     stop_ids: frozenset[int]
-    scorer: ScorerClient
+    scorer: ScorerClient | None
     writer: SampleWriter
     responses: asyncio.Queue[tuple[_Question, PendingResponse]]
     progress: Any = None  # a tqdm while samples are generated
@@ -205,20 +206,19 @@ class _Run:
             question, response = await self.responses.get()
             row, response_ids = question.prompt.row, response.response_ids
             text = self.tokenizer.decode(response_ids, skip_special_tokens=True)
-            score = await self.scorer.score(text, row.question)
+            verdict: dict[str, Any] = {"score": None, "acc": None, "pred": None, "outcome": UNJUDGED}
+            if self.scorer is not None:
+                score = await self.scorer.score(text, row.question)
+                names = (*verdict, "result_digest", "result_rows")
+                verdict = {name: getattr(score, name) for name in names}
             self.writer.append(
                 SampleRecord(
                     **response.drawn(),
+                    **verdict,
                     input=question.text,
                     output=text,
-                    score=score.score,
-                    acc=score.acc,
-                    pred=score.pred,
-                    outcome=score.outcome,
                     data_source=row.data_source,
                     truncated=not response_ids or response_ids[-1] not in self.stop_ids,
-                    result_digest=score.result_digest,
-                    result_rows=score.result_rows,
                 )
             )
             self.progress.update()

@@ -23,7 +23,8 @@ class Part(Protocol):
 
 def parts_of(feed: PefFeed | None) -> dict[str, Part]:
     """The parts of a run that have state, by their names in the file."""
-    return {} if feed is None or feed.order is None else {"order": feed.order}
+    stored = {} if feed is None else {"order": feed.pef, "anchor_order": feed.anchor}
+    return {name: rows.order for name, rows in stored.items() if rows is not None}
 
 
 def save(checkpoint: Path, parts: dict[str, Part]) -> None:

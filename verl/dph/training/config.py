@@ -36,6 +36,16 @@ def rehearses(config: DictConfig) -> bool:
     return active_forms(config)[0] and not config.actor_rollout_ref.actor.generate_sft
 
 
+def has_anchor(config: DictConfig) -> bool:
+    """Whether this run rehearses an anchor beside D_pef."""
+    return rehearses(config) and bool(config.data.sft_anchor_pt)
+
+
+def anchor_rows(config: DictConfig) -> int:
+    """Rows of the anchor in one training step."""
+    return config.data.sft_anchor_batch_size or config.data.sft_batch_size
+
+
 def has_divergence(config: DictConfig) -> bool:
     """Whether this run trains with a divergence to the initial policy, on D_pef or D_exp rows."""
     return any(active_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
@@ -64,7 +74,12 @@ def mini_batches(config: DictConfig) -> int:
     return config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
 
 
-def mini_batch_rows(config: DictConfig) -> tuple[int, int]:
-    """D_exp and D_pef rows of an optimizer mini-batch over all ranks."""
+def mini_batch_rows(config: DictConfig) -> tuple[int, int, int]:
+    """Rows of D_exp, D_pef and the anchor in an optimizer mini-batch over all ranks."""
     explored = config.actor_rollout_ref.actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
-    return explored, config.data.sft_batch_size // mini_batches(config) if rehearses(config) else 0
+    stored = (
+        (config.data.sft_batch_size, rehearses(config)),
+        (anchor_rows(config), has_anchor(config)),
+    )
+    pef, anchor = (rows // mini_batches(config) if there else 0 for rows, there in stored)
+    return explored, pef, anchor

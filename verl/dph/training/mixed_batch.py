@@ -1,4 +1,4 @@
-"""D_pef rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
+"""Stored rows in one training step's batch: a fixed share in every optimizer mini-batch on every rank.
 
 This module deals the rows to the ranks, puts them into TransferQueue, interleaves them with the step's D_exp rows, and
 removes them after the update. verl's actor reads a batch by key from TransferQueue: every row must have every selected
@@ -15,7 +15,14 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 
-from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, jagged, stored_fields, token_fields
+from verl.dph.pef.batch_fields import (
+    ANCHOR_NUM_TOKENS,
+    OF_ANCHOR,
+    PEF_NUM_TOKENS,
+    jagged,
+    stored_fields,
+    token_fields,
+)
 from verl.dph.pef.store import Row
 
 # The fields of a D_exp row that the actor's update reads (engine_workers.py, losses.py): in every run; in some runs; in
@@ -88,39 +95,65 @@ def deal(rows: Sequence, lengths: list[int], ranks: int) -> list:
 
 
 @contextmanager
-def mixed(batch: KVBatchMeta, pef: list[list[Row]], *, ranks: int, top_k: bool = False) -> Iterator[KVBatchMeta]:
-    """The step's batch with the D_pef rows in place; they are gone from TransferQueue afterwards.
+def mixed(
+    batch: KVBatchMeta, stored: Sequence[tuple[list[Row], list[Row]]], *, ranks: int, top_k: bool = False
+) -> Iterator[KVBatchMeta]:
+    """The step's batch with the stored rows in place; they are gone from TransferQueue afterwards.
 
     Args:
         batch: the D_exp rows of the step, rank-major, without our fields.
-        pef: the D_pef rows of each mini-batch of the step, over all ranks; empty in a mode without D_pef.
+        stored: the rows of D_pef and of the anchor in each mini-batch of the step, over all ranks; those of D_pef are
+            empty in a mode without D_pef, those of the anchor in a run without one.
         ranks: data-parallel size.
         top_k: whether to add the stored next-token distributions (pef/batch_fields.py).
     """
     fields = fields_of_update(batch.fields)
     exp = list(zip(batch.keys, batch.tags, strict=True))
-    if not any(pef):
+    if not any(pef for pef, _ in stored):
         yield _meta(batch, exp, fields)
         return
-    pef = [deal(rows, [len(row.prompt) + len(row.response) for row in rows], ranks) for rows in pef]
-    num_tokens = [sum(len(row.response) for row in rows) for rows in pef]
-    stored = stored_fields(top_k)
-    _extend_exp_rows(batch, num_tokens, ranks, {name: getattr(pef[0][0], field)[:0] for name, field in stored.items()})
+    rows = [_dealt(pef, anchor, ranks) for pef, anchor in stored]
+    counts = [_counts(pef, anchor) for pef, anchor in stored]
+    columns_of_store = stored_fields(top_k)
+    empty = {name: getattr(rows[0][0][0], field)[:0] for name, field in columns_of_store.items()}
+    _extend_exp_rows(batch, counts, ranks, empty)
     first = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id, select_fields=fields)
     dtypes = {name: first[name].dtype for name in fields}
 
-    keys = [[f"pef{uuid.uuid4().hex}_0_0" for _ in rows] for rows in pef]
-    tags = [[_tag(row) for row in rows] for rows in pef]
+    keys = [[f"pef{uuid.uuid4().hex}_0_0" for _ in part] for part in rows]
+    tags = [[_tag(row) for row, _ in part] for part in rows]
     try:
         # One mini-batch at a time: the columns are a copy of the rows, several times their size.
-        for rows, count, its_keys, its_tags in zip(pef, num_tokens, keys, tags, strict=True):
-            columns = columns_of(rows, [count] * len(rows), dtypes, top_k=top_k)
+        for part, its_counts, its_keys, its_tags in zip(rows, counts, keys, tags, strict=True):
+            columns = columns_of([row for row, _ in part], its_counts, dtypes, top_k=top_k)
+            if OF_ANCHOR in its_counts:
+                columns[OF_ANCHOR] = torch.tensor([int(of_anchor) for _, of_anchor in part])
             tq.kv_batch_put(keys=its_keys, tags=its_tags, partition_id=batch.partition_id, fields=columns)
-        rows_of_pef = list(zip(sum(keys, []), sum(tags, []), strict=True))
-        order = interleave(exp, rows_of_pef, mini_batches=len(pef), ranks=ranks)
-        yield _meta(batch, order, [*fields, *stored, PEF_NUM_TOKENS])
+        stored_rows = list(zip(sum(keys, []), sum(tags, []), strict=True))
+        order = interleave(exp, stored_rows, mini_batches=len(rows), ranks=ranks)
+        yield _meta(batch, order, [*fields, *columns_of_store, *counts[0]])
     finally:
         tq.kv_clear(keys=sum(keys, []), partition_id=batch.partition_id)
+
+
+def _dealt(pef: list[Row], anchor: list[Row], ranks: int) -> list[tuple[Row, bool]]:
+    """The stored rows of a mini-batch, rank-major, each with whether it is the anchor's; ranks share both evenly."""
+    dealt = [
+        deal([(row, of_anchor) for row in rows], [len(row.prompt) + len(row.response) for row in rows], ranks)
+        for rows, of_anchor in ((pef, False), (anchor, True))
+        if rows
+    ]
+    shares = [
+        [part[rank * len(part) // ranks : (rank + 1) * len(part) // ranks] for part in dealt] for rank in range(ranks)
+    ]
+    return [row for share in shares for part in share for row in part]
+
+
+def _counts(pef: list[Row], anchor: list[Row]) -> dict[str, int]:
+    """The fields of a mini-batch that are the same in all of its rows, and OF_ANCHOR of a row of D_exp."""
+    of_pef, of_anchor = (sum(len(row.response) for row in rows) for rows in (pef, anchor))
+    found = {PEF_NUM_TOKENS: of_pef}
+    return found | {ANCHOR_NUM_TOKENS: of_anchor, OF_ANCHOR: 0} if anchor else found
 
 
 def _meta(batch: KVBatchMeta, rows: list[tuple[str, dict]], fields: list[str]) -> KVBatchMeta:
@@ -130,25 +163,28 @@ def _meta(batch: KVBatchMeta, rows: list[tuple[str, dict]], fields: list[str]) -
     return KVBatchMeta(keys=keys, tags=tags, partition_id=batch.partition_id, fields=fields, extra_info=extra_info)
 
 
-def _extend_exp_rows(batch: KVBatchMeta, num_tokens: list[int], ranks: int, empty: dict[str, torch.Tensor]) -> None:
-    """Add our fields to the D_exp rows: their mini-batch's number of D_pef tokens, and columns of length 0."""
-    rows_per_part = len(batch.keys) // (len(num_tokens) * ranks)
-    counts = [count for _ in range(ranks) for count in num_tokens for _ in range(rows_per_part)]
+def _extend_exp_rows(
+    batch: KVBatchMeta, counts: list[dict[str, int]], ranks: int, empty: dict[str, torch.Tensor]
+) -> None:
+    """Add our fields to the D_exp rows: the numbers of their mini-batch, and columns of length 0."""
+    rows_per_part = len(batch.keys) // (len(counts) * ranks)
     columns = {name: jagged([part] * len(batch.keys)) for name, part in empty.items()}
-    columns[PEF_NUM_TOKENS] = torch.tensor(counts)
+    for name in counts[0]:
+        of_rows = [count[name] for _ in range(ranks) for count in counts for _ in range(rows_per_part)]
+        columns[name] = torch.tensor(of_rows)
     tq.kv_batch_put(
         keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(columns, batch_size=len(batch.keys))
     )
 
 
-def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype], *, top_k: bool) -> TensorDict:
+def columns_of(rows: list[Row], counts: dict[str, int], dtypes: dict[str, torch.dtype], *, top_k: bool) -> TensorDict:
     """The rows as jagged columns. response_mask, loss_mask and advantages are 0, so verl's losses ignore the rows.
 
     old_log_probs are the reference's, so that the importance ratio of a masked token cannot overflow.
 
     Args:
-        rows: D_pef rows.
-        counts: per row, the D_pef tokens in its mini-batch.
+        rows: of a mini-batch.
+        counts: the numbers of the mini-batch, by field.
         dtypes: the dtypes of verl's fields in this run, by name.
         top_k: with the stored distributions, in the dtypes of the store.
     """
@@ -158,7 +194,7 @@ def columns_of(rows: list[Row], counts: list[int], dtypes: dict[str, torch.dtype
     given = token_fields(rows) | {"old_log_probs": [row.ref_log_probs for row in rows]}
     columns = {name: jagged(given.get(name, nothing), dtype) for name, dtype in dtypes.items()}
     columns |= {name: jagged([getattr(row, field) for row in rows]) for name, field in stored_fields(top_k).items()}
-    columns[PEF_NUM_TOKENS] = torch.tensor(counts)
+    columns |= {name: torch.tensor([count] * len(rows)) for name, count in counts.items()}
     return TensorDict(columns, batch_size=len(rows))
 
 

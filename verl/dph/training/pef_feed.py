@@ -1,4 +1,4 @@
-"""What the updates of a training step need: D_pef rows in their order, and eta, the weight of the divergence."""
+"""What the updates of a training step need: stored rows in their order, and eta, the weight of the divergence."""
 
 import os
 
@@ -9,7 +9,30 @@ from verl.dph.divergence.eta_schedule import EtaSchedule
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder
-from verl.dph.training.config import has_divergence, mini_batch_rows, rehearses
+from verl.dph.training.config import has_anchor, has_divergence, mini_batch_rows, rehearses
+
+
+class StoredRows:
+    """The rows of a store in the order in which they are visited.
+
+    Args:
+        store: the rows that the run can use (pef/row_filter.py).
+        path: of the store, for messages.
+        seed: of the order.
+        per_mini_batch: rows of an optimizer mini-batch, over all ranks.
+    """
+
+    def __init__(self, store: Store, path: str, seed: int, per_mini_batch: int):
+        self.store, self.path, self.per_mini_batch = store, path, per_mini_batch
+        self.order = RehearsalOrder([row.id for row in store.rows], seed, store.fingerprint())
+
+    def __str__(self) -> str:
+        rows = f"{len(self.store)} rows ({self.store.num_tokens} response tokens) of {self.path}"
+        return f"{rows}, {self.per_mini_batch} per mini-batch"
+
+    def take(self) -> list[Row]:
+        """The rows of the next mini-batch."""
+        return [self.store.rows[i] for i in self.order.take(self.per_mini_batch)]
 
 
 class PefFeed:
@@ -17,54 +40,51 @@ class PefFeed:
 
     Args:
         config: verl's trainer settings of a run with a divergence.
-        store: the rows that the run can use (pef/row_filter.py); None for a divergence on D_exp alone.
+        store: the rows of data.sft_pt that the run can use; None for a divergence on D_exp alone.
+        anchor: those of data.sft_anchor_pt; None without an anchor.
 
     Attributes:
-        order: the order in which rows are visited; None without a store.
-        eta: eta of every step.
+        pef, anchor: the rows of both; None without.
+        eta: eta of every step on D_pef, or on D_exp alone.
     """
 
-    def __init__(self, config: DictConfig, store: Store | None):
-        actor = config.actor_rollout_ref.actor
-        self.store, self.path, self.order = store, config.data.sft_pt, None
+    def __init__(self, config: DictConfig, store: Store | None, anchor: Store | None = None):
+        actor, data = config.actor_rollout_ref.actor, config.data
         self.eta = EtaSchedule(omega_conf_to_dataclass(actor.sft_loss_control), actor.sft_loss_coeff)
-        self.rows_per_mini_batch = mini_batch_rows(config)[1]
-        self._taken = 0  # rows, in this step
-        if store is not None:
-            self.order = RehearsalOrder([row.id for row in store.rows], config.data.sft_seed, store.fingerprint())
+        _, pef_rows, anchor_rows = mini_batch_rows(config)
+        self.pef = None if store is None else StoredRows(store, data.sft_pt, data.sft_seed, pef_rows)
+        self.anchor = None if anchor is None else StoredRows(anchor, data.sft_anchor_pt, data.sft_seed, anchor_rows)
+        self._taken = 0  # D_pef rows, in this step
 
     @classmethod
     def of(cls, config: DictConfig) -> "PefFeed | None":
-        """The feed of a run with the rows of data.sft_pt; None for a run without a divergence.
+        """The feed of a run with the rows of its stores; None for a run without a divergence.
 
         Raises:
-            UserError: the store cannot be read, or has too few rows for a step.
+            UserError: a store cannot be read, or has too few rows for a step.
         """
         if not has_divergence(config):
             return None
-        path = os.path.expanduser(config.data.sft_pt) if rehearses(config) else None
-        return cls(config, None if path is None else usable(Store.load(path), config).store)
+        names = [name for name, there in (("sft", rehearses(config)), ("sft_anchor", has_anchor(config))) if there]
+        stores = [Store.load(os.path.expanduser(config.data[f"{name}_pt"])) for name in names]
+        rows = [usable(store, config, name).store for name, store in zip(names, stores, strict=True)]
+        return cls(config, *rows) if rows else cls(config, None)
 
     def __str__(self) -> str:
-        if self.store is None:
-            return "no rows"
-        rows = f"{len(self.store)} rows ({self.store.num_tokens} response tokens) of {self.path}"
-        return f"{rows}, {self.rows_per_mini_batch} per mini-batch"
+        return " and the anchor's ".join(str(rows) for rows in (self.pef, self.anchor) if rows) or "no rows"
 
     @property
     def ids(self) -> set[int | str] | None:
-        """The prompts that are rehearsed; None without a store."""
-        return None if self.store is None else {row.id for row in self.store.rows}
+        """The prompts of D_pef; None without a store."""
+        return None if self.pef is None else {row.id for row in self.pef.store.rows}
 
-    def take(self, mini_batches: int) -> list[list[Row]]:
-        """The next rows for each mini-batch; empty lists without a store."""
-        if self.store is None or self.order is None:
-            return [[] for _ in range(mini_batches)]
-        self._taken += mini_batches * self.rows_per_mini_batch
-        rows = self.store.rows
-        return [[rows[i] for i in self.order.take(self.rows_per_mini_batch)] for _ in range(mini_batches)]
+    def take(self, mini_batches: int) -> list[tuple[list[Row], list[Row]]]:
+        """The next rows of D_pef and of the anchor for each mini-batch; empty lists without a store."""
+        found = [tuple(rows.take() if rows else [] for rows in (self.pef, self.anchor)) for _ in range(mini_batches)]
+        self._taken += sum(len(pef) for pef, _ in found)
+        return found
 
     def take_metrics(self) -> dict[str, float]:
         """dph/rows, the rows that the step took, and dph/epoch, the epochs of D_pef so far; {} if it took none."""
         taken, self._taken = self._taken, 0
-        return {"dph/rows": taken, "dph/epoch": self.order.epochs} if self.order is not None and taken else {}
+        return {"dph/rows": taken, "dph/epoch": self.pef.order.epochs} if self.pef is not None and taken else {}

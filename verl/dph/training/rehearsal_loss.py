@@ -18,11 +18,15 @@ from verl.workers.utils.padding import no_padding_2_padding
 from verl.dph.divergence import f_divergences
 from verl.dph.divergence.f_divergences import Integrand
 from verl.dph.divergence.loss_modes import terms_of
-from verl.dph.pef.batch_fields import PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
+from verl.dph.pef.batch_fields import ANCHOR_NUM_TOKENS, OF_ANCHOR, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
 from verl.dph.training import topk_loss
 
 # A non-tensor setting of a batch: eta of the step.
 ETA = "sft_loss_coeff"
+
+# The sets of stored rows, and the metrics of the anchor, each by the one of D_pef.
+PEF, ANCHOR = "pef", "anchor"
+ANCHOR_METRICS = {"dph/divergence": "dph/anchor_divergence", "dph/kl_ref_policy": "dph/anchor_kl_ref_policy"}
 
 # Per D_pef token, |weight of grad log pi_theta| without a bound, and the part that the bound removes; `update_metrics`
 # divides them.
@@ -68,8 +72,9 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
     # If every rollout of a mini-batch failed, it has no D_exp token.
     dp_size, exp_tokens = data["dp_size"], max(data["batch_num_tokens"], 1)
     pef_tokens = int(data[PEF_NUM_TOKENS][0]) if has_pef else 0
+    anchor_tokens = int(data[ANCHOR_NUM_TOKENS][0]) if OF_ANCHOR in data else 0
     joint = config.sft_loss_normalization == "joint"
-    all_tokens = data["batch_num_tokens"] + pef_tokens if has_pef else exp_tokens
+    all_tokens = data["batch_num_tokens"] + pef_tokens + anchor_tokens if has_pef else exp_tokens
     rows_share = data["response_mask"].values().sum().item() / exp_tokens * dp_size
     normalizer = all_tokens if joint else exp_tokens
     tu.assign_non_tensor(data, batch_num_tokens=normalizer)
@@ -86,19 +91,38 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         weight = _exp_weight(config, exp_tokens, pef_tokens) if terms.pef else 1.0
         rehearsal = rehearsal + eta * weight * divergence_sum * (dp_size / all_tokens if joint else of_exp)
         metrics |= {OF_ACCEPTED + name: _summed(value * of_exp) for name, value in found.items()}
-    if terms.pef:
-        log_ratio = _log_ratio(log_probs, data)
+    for name, tokens, weight, rows in _stored_sets(config, data, eta) if terms.pef else ():
+        log_ratio = _log_ratio(log_probs, data, rows)
         if config.sft_loss_estimator == "topk":
-            divergence_sum, found = _topk_form(model_output, data)
+            divergence_sum, found = _topk_form(model_output, data, rows)
         else:
             divergence_sum, found = _sampled_form(terms.pef, log_ratio, config.sft_log_ratio_max)
-        of_pef = dp_size / pef_tokens
-        rehearsal = rehearsal + eta * divergence_sum * (dp_size / all_tokens if joint else of_pef)
-        found["dph/nll_increase"] = -log_ratio.detach().sum()
-        metrics |= {name: _summed(value * of_pef) for name, value in found.items()}
-        metrics["dph/tokens"] = _summed(torch.tensor(len(log_ratio) * dp_size))
+        of_set = dp_size / tokens
+        rehearsal = rehearsal + weight * divergence_sum * (dp_size / all_tokens if joint else of_set)
+        if name == ANCHOR:
+            found = {of_anchor: found[of_pef] for of_pef, of_anchor in ANCHOR_METRICS.items()}
+        else:
+            found["dph/nll_increase"] = -log_ratio.detach().sum()
+            metrics["dph/tokens"] = _summed(torch.tensor(len(log_ratio) * dp_size))
+        metrics |= {name: _summed(value * of_set) for name, value in found.items()}
     metrics["dph/loss"] = _summed(rehearsal)
     return loss + rehearsal, metrics
+
+
+def _stored_sets(config, data: TensorDict, eta: float) -> list[tuple[str, int, float, torch.Tensor | None]]:
+    """The sets of stored rows: D_pef, and the anchor in a run that has one.
+
+    Returns:
+        For each its name, its tokens in the global mini-batch, its weight, and which rows of the micro-batch are its
+        own, (B,) bool, rows without stored tokens among them; None: all.
+    """
+    pef_tokens = int(data[PEF_NUM_TOKENS][0])
+    if OF_ANCHOR not in data:
+        return [(PEF, pef_tokens, eta, None)]
+    of_anchor = data[OF_ANCHOR].bool()
+    weight = config.sft_loss_coeff if config.sft_anchor_coeff is None else config.sft_anchor_coeff
+    anchor = (ANCHOR, int(data[ANCHOR_NUM_TOKENS][0]), weight, of_anchor)
+    return [(PEF, pef_tokens, eta, ~of_anchor), anchor]
 
 
 def _exp_weight(config, exp_tokens: int, pef_tokens: int) -> float:
@@ -141,10 +165,11 @@ def _sampled_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) ->
     return value, found
 
 
-def _topk_form(model_output: dict, data: TensorDict) -> tuple[torch.Tensor, dict]:
-    """The divergence between stored and current next-token distributions, summed over D_pef tokens."""
-    value = no_padding_2_padding(model_output[topk_loss.DIVERGENCE], data).sum()
-    kl = no_padding_2_padding(model_output[topk_loss.KL], data).sum()
+def _topk_form(model_output: dict, data: TensorDict, rows: torch.Tensor | None) -> tuple[torch.Tensor, dict]:
+    """The divergence between stored and current next-token distributions, summed over the tokens of `rows`."""
+    names = topk_loss.DIVERGENCE, topk_loss.KL
+    values = (no_padding_2_padding(model_output[name], data) for name in names)
+    value, kl = ((of_token if rows is None else of_token[rows]).sum() for of_token in values)
     return value, {"dph/divergence": value, "dph/kl_ref_policy": kl}
 
 
@@ -175,11 +200,14 @@ def _policy_form(f: Integrand, log_probs: torch.Tensor, data: TensorDict, config
     return (weight * torch.where(mask, log_probs, 0.0)).sum(), found
 
 
-def _log_ratio(log_probs: torch.Tensor, data: TensorDict) -> torch.Tensor:
-    """(N,) log pi_theta - log pi_ref of the D_pef tokens, from log_probs (B, T)."""
+def _log_ratio(log_probs: torch.Tensor, data: TensorDict, rows: torch.Tensor | None) -> torch.Tensor:
+    """(N,) log pi_theta - log pi_ref of the stored tokens of `rows` (B,), None for all, from log_probs (B, T)."""
     ref_log_probs = data[PEF_REF_LOG_PROBS]  # jagged, of length 0 on D_exp rows
-    positions = torch.arange(log_probs.shape[1], device=log_probs.device)
-    return log_probs[positions < ref_log_probs.offsets().diff()[:, None]] - ref_log_probs.values()
+    positions, lengths = torch.arange(log_probs.shape[1], device=log_probs.device), ref_log_probs.offsets().diff()
+    values = ref_log_probs.values()
+    if rows is not None:
+        lengths, values = lengths * rows, values[rows.repeat_interleave(lengths)]
+    return log_probs[positions < lengths[:, None]] - values
 
 
 def _without_kl(config):

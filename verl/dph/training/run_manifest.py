@@ -19,7 +19,7 @@ from rl.common.git_state import git_state
 from rl.data.training_run import MANIFEST, MANIFEST_FORMAT
 from verl.dph.pef.store import Store
 
-_DATA_KEYS = ("train_files", "val_files", "sft_files", "sft_pt")
+_DATA_KEYS = ("train_files", "val_files", "sft_files", "sft_pt", "sft_anchor_pt")
 
 
 class Manifest:

@@ -181,17 +181,17 @@ class DPHTrainer(PPOTrainer):
         config, actor = self.config, self.config.actor_rollout_ref.actor
         if actor.shuffle:
             self._shuffle(batch)
-        explored, _ = mini_batch_rows(config)
-        pef = self.feed.take(len(batch.keys) // explored)
+        explored = mini_batch_rows(config)[0]
+        stored = self.feed.take(len(batch.keys) // explored)
         eta = self.feed.eta.value(self.global_steps)
         topk = actor.sft_loss_estimator == "topk"
-        with mixed_batch.mixed(batch, pef, ranks=self.data_parallel_size(), top_k=topk) as mixed:
+        with mixed_batch.mixed(batch, stored, ranks=self.data_parallel_size(), top_k=topk) as mixed:
             mixed.extra_info.update(
                 calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
                 distillation_use_topk=topk,
                 distillation_only=topk,
                 global_batch_size=explored,  # divides sequence means: D_exp rows only
-                mini_batch_size=explored + len(pef[0]),
+                mini_batch_size=explored + sum(map(len, stored[0])),
                 epochs=actor.ppo_epochs,
                 seed=actor.data_loader_seed,
                 dataloader_kwargs={"shuffle": False},
