@@ -279,6 +279,22 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "train_batch_size=8 is not a multiple of critic.ppo_mini_batch_size=6",
         ),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
+        (
+            {"data.sft_anchor_pt": __file__, "data.sft_anchor_batch_size": 6, "trainer.n_gpus_per_node": 2},
+            "sft_anchor_batch_size=6 does not divide over 2 mini-batches x 2 data-parallel ranks",
+        ),
+        (
+            of_mode("reverse_kl", reference=True, store=False) | {"data.sft_anchor_pt": __file__},
+            "is rehearsed beside data.sft_pt, which this run does not read",
+        ),
+        (
+            of_mode("js", reference=True) | {"data.sft_anchor_pt": __file__},
+            "has stored rows alone, and sft_loss_mode=js has a half on D_exp",
+        ),
+        (
+            {"algorithm.adv_estimator": "maxrl", "algorithm.use_kl_in_reward": True},
+            "adv_estimator=maxrl takes the scorer's verdicts and no rewards, so algorithm.use_kl_in_reward=True",
+        ),
         # 4 ranks in Ulysses groups of 2 are 2 data-parallel ranks
         (
             ULYSSES | {"trainer.n_gpus_per_node": 4, "data.sft_batch_size": 6},

@@ -284,6 +284,21 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     assert responses_of(tmp_path / "some.pt") == first_two
 
 
+def test_all_samples_of_an_anchors_prompts(trainer, presampled, tmp_path):
+    """Right and wrong ones of one file; those that were cut off are left out."""
+    every = {"sft_samples": presampled, "sft_coverage": "all", "sft_responses_per_prompt": "all"}
+    writing = trainer(**every, sft_wrong_files="null")
+    prepare(writing.config)
+    write(writing)
+    expected: dict[int, list[list[int]]] = {}
+    for record in sorted(read_samples(presampled), key=lambda record: (record.id, record.sample)):
+        if record.id < 30 and not record.truncated:
+            expected.setdefault(record.id, []).append(record.response_ids)
+    assert responses_of(tmp_path / "pef.pt") == expected
+    verdicts = {record.acc for record in read_samples(presampled) if not record.truncated}
+    assert verdicts == {0, 1} and Store.load(str(tmp_path / "pef.pt")).meta["coverage"] == "all"
+
+
 def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path):
     solved = {"sft_samples": presampled, "sft_coverage": "solved"}
     cut, metadata = presampled.read_bytes(), presampled.with_suffix(".meta.json")

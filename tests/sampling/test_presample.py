@@ -1,6 +1,7 @@
 """`verl.dph.presample` as a user runs it: verl's rollout replica (hf), the real scorer, a tiny random model."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rl.checks.files import files_of
@@ -17,6 +20,7 @@ from rl.common.fingerprint import file_sha256, model_hash, tokenizer_hash
 from rl.configuration.compose import compose
 from rl.data.sample_file import PendingResponse, SampleWriter, journal_path, metadata_path, read_metadata
 from rl.data.sample_summary import summarize
+from rl.data.split import split
 from rl.scorer.client.scorer_client import ScorerUnavailable
 from tests.sample_files import write_parquet
 from tests.sampling.conftest import shop_row, sorted_records
@@ -118,6 +122,29 @@ def stop_while_the_scorer_holds(overrides: dict, scorer) -> int:
         "score; re-run the same command to resume."
     )
     return answered
+
+
+def test_prompts_without_ground_truth_are_sampled_without_a_scorer(overrides, train_parquet, tmp_path, seeded_engine):
+    """A file with id and prompt alone: the records have no verdict, which a split and other commands reject."""
+    columns = [{"id": row["id"], "prompt": row["prompt"]} for row in pq.read_table(train_parquet).to_pylist()]
+    prompts = tmp_path / "prompts.parquet"
+    pq.write_table(pa.Table.from_pylist(columns), prompts)
+    given = overrides | {"data.train_files": prompts, SCORER: DEAD_SCORER}
+    with pytest.raises(UserError, match="has no column data_source, reward_model"):
+        prepared(given)
+    config = composed(given)
+    files = {"files": [prompts], "settings": presample.check_settings(config), "output": tmp_path / "0.jsonl"}
+    unjudged = job.prepare(config, **files, unjudged=True)
+    drawn = asyncio.run(job.draw(unjudged, lambda: contextlib.nullcontext(seeded_engine())))
+    assert drawn.samples == 6 * N and unjudged.complete()
+    records = sorted_records(tmp_path / "0.jsonl")
+    assert {(record.score, record.acc, record.outcome) for record in records} == {(None, None, "unjudged")}
+    assert "24 samples of 6 prompts, which were not judged" in str(summarize(tmp_path / "0.jsonl"))
+    with pytest.raises(UserError, match="holds samples without verdicts, which a split counts"):
+        split(prompts, tmp_path / "0.jsonl", n=N, threshold=3, keep_zero=True)
+    files["files"] = [prompts, train_parquet]
+    with pytest.raises(UserError, match="sample files with and without ground truth separately"):
+        job.prepare(config, **files, unjudged=True)
 
 
 def rescored(overrides: dict, **changes):
