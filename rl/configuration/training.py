@@ -230,15 +230,6 @@ class VerlTrainer(Section, at="trainer"):
     logger: str | list[str]
 
 
-class VerlTrainerMode(Section, at="trainer.v1"):
-    trainer_mode: Literal["sync", "colocate_async", "separate_async"]
-
-
-class VerlSampler(Section, at="trainer.v1.sampler"):
-    max_off_policy_threshold: Count | None
-    max_off_policy_strategy: Literal["drop", "wait"]
-
-
 class VerlData(Section, at="data"):
     train_files: Paths | None
     val_files: Paths | None
@@ -252,10 +243,6 @@ class VerlAlgorithm(Section, at="algorithm"):
     adv_estimator: str
 
 
-class VerlFilter(Section, at="algorithm.filter_groups"):
-    max_inflight_gen_batches: Count
-
-
 class VerlRollout(Section, at=ROLLOUT):
     n: Count
     temperature: Positive
@@ -267,10 +254,6 @@ class VerlRollout(Section, at=ROLLOUT):
     seed: Seed | None
 
 
-class VerlWeights(Section, at=f"{ROLLOUT}.checkpoint_engine"):
-    update_weights_bucket_megabytes: Count
-
-
 class VerlValidation(Section, at=f"{ROLLOUT}.val_kwargs"):
     n: Count
     temperature: PositiveOrZero
@@ -279,8 +262,6 @@ class VerlValidation(Section, at=f"{ROLLOUT}.val_kwargs"):
 
 
 class VerlActor(Section, at=ACTOR):
-    strategy: Literal["fsdp", "fsdp2", "megatron", "veomni", "torchtitan", "automodel"]
-    data_loader_seed: Seed
     # A negative clip above would silence every correct response.
     clip_ratio_low: PositiveOrZero
     clip_ratio_high: PositiveOrZero
@@ -291,21 +272,8 @@ class VerlActor(Section, at=ACTOR):
     ppo_micro_batch_size_per_gpu: Count | None
 
 
-class _Optimizer(Section, at=""):
-    clip_grad: Positive
-    lr_scheduler_type: Literal["constant", "cosine"]
-
-
-class VerlOptimizer(_Optimizer, at=f"{ACTOR}.optim"):
+class VerlOptimizer(Section, at=f"{ACTOR}.optim"):
     lr: PositiveOrZero
-
-
-class VerlCritic(Section, at="critic"):
-    data_loader_seed: Seed
-
-
-class VerlCriticOptimizer(_Optimizer, at="critic.optim"):
-    pass
 
 
 class VerlPolicyLoss(Section, at=f"{ACTOR}.policy_loss"):
@@ -319,6 +287,5 @@ class VerlPolicyLoss(Section, at=f"{ACTOR}.policy_loss"):
 
 TRAINING = (
     *(Rehearsal, Eta, MicroBatch, CriticMicroBatch, Baselines, Store, Visits, Trainer, KeepProbe),
-    *(VerlTrainer, VerlTrainerMode, VerlSampler, VerlData, VerlAlgorithm, VerlFilter, VerlRollout, VerlWeights),
-    *(VerlValidation, VerlActor, VerlOptimizer, VerlCritic, VerlCriticOptimizer, VerlPolicyLoss),
+    *(VerlTrainer, VerlData, VerlAlgorithm, VerlRollout, VerlValidation, VerlActor, VerlOptimizer, VerlPolicyLoss),
 )
