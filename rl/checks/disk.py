@@ -20,7 +20,7 @@ CONTENT_BYTES = {"model": 4, "optimizer": 8, "extra": 0, "hf_model": 4}
 # What torch and the system say when a file cannot be written. torch's writer hides the disk's error, and fails when it
 # checks its position in the file.
 _FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exceeded", "File too large")
-_ADVICE = "make room, set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk"
+_ADVICE = "make room, set trainer.max_actor_ckpt_to_keep to keep fewer, or OUTPUT_DIR to a larger disk"
 
 
 def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
@@ -55,7 +55,7 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     if free < size * needed:
         times = f", and {needed} are there at a time" if needed > 1 else ""
         raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
-    return ok(found if kept else f"{found}; all are kept (KEEP_CHECKPOINTS)")
+    return ok(found if kept else f"{found}; all are kept (trainer.max_actor_ckpt_to_keep)")
 
 
 def _bytes_per_parameter(config: DictConfig, role: DictConfig, engine: DictConfig) -> int:

@@ -37,7 +37,7 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage_with(free))
     sentence = run.rejection({"trainer.save_freq": 5})
     assert sentence.startswith("The checkpoints do not fit: a checkpoint takes about 0.248 MB, 0.2 MB are free in ")
-    assert "set KEEP_CHECKPOINTS to keep fewer, or OUTPUT_DIR to a larger disk" in sentence
+    assert "set trainer.max_actor_ckpt_to_keep to keep fewer, or OUTPUT_DIR to a larger disk" in sentence
     run.prepare({"trainer.save_freq": -1})
     free = 300_000
     run.prepare({"trainer.save_freq": 5})

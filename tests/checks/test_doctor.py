@@ -154,7 +154,7 @@ def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_d
     assert found["scorer"].status == "fail" and "shop/shop.sqlite" in found["scorer"].found
     # 2 x 272,256 bytes.
     assert found["disk"].status == "fail" and "0.5 MB are free" in found["disk"].found
-    assert "2 are there at a time; make room, set KEEP_CHECKPOINTS" in found["disk"].found
+    assert "2 are there at a time; make room, set trainer.max_actor_ckpt_to_keep" in found["disk"].found
     assert {found[name].status for name in ("settings", "rules", "data", "tokenizer", "verl's checks")} == {"ok"}
 
 

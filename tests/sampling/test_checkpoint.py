@@ -184,7 +184,7 @@ def test_converted_weights_come_without_the_index_of_the_others(saved, run, tmp_
     [
         (["{run}", "{run}"], "{run} exists: name another folder, or delete it."),
         (["{run}/none", "{out}"], "{run}/none is neither a run nor a checkpoint of one: name the folder of either."),
-        (["{run}/new", "{out}"], "{run}/new is a run without a checkpoint: set SAVE_FREQ when you train"),
+        (["{run}/new", "{out}"], "{run}/new is a run without a checkpoint: set trainer.save_freq when you train"),
         (["{run}/global_step_3", "{out}", "--best"], "{run}/global_step_3 is one checkpoint, and --best chooses"),
         (["{run}", "{out}", "--best"], "{run} has no best_checkpointed_iteration.txt: no validation was at a step"),
     ],
