@@ -31,12 +31,19 @@ def test_a_script_can_be_named_in_its_own_folder(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["scripts/llama/grpo.sh"], "has no NAME; usage: bash scripts/llama/grpo.sh NAME [seed] "),
         (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash "),
-        (["scripts/llama/js_kl.sh", "run", "TOTAL_STEPS=3"], "not a setting: give trainer.total_training_steps=3."),
-        (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is not a launch script: give one of"),
+        (["js_kl", "a/b"], "NAME is 'a/b'"),
+        (["js_kl", "run", "-0.1"], "sft_loss_coeff is '-0.1': give a number"),
+        (["alpha", "run", "0.2", "half"], "alpha is 'half'"),
+        (["grpo", "run", "010"], "seed is '010'"),
+        (["grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor a positional argument"),
+        (["js_kl", "run", "--dryrun"], "--dryrun is unknown: did you mean --dry-run or --dry-run=config?"),
+        (["js_kl", "run", "0.2", "--seed=3"], "--seed=3 is unknown: the options are --dry-run and"),
+        (["js_kl", "run", "TOTAL_STEPS=3"], "not a setting: give trainer.total_training_steps=3."),
         (["js_kl", "run", "SEED=3"], "put it before the command, SEED=3 dph train js_kl ..."),
         (["offline_sampling", "0.2"], "a number: give the run's NAME first; usage: dph presample [NAME] [seed] "),
-        ([""], "'' is not a launch script"),
+        (["scripts/llama/nothing.sh", "run"], "'scripts/llama/nothing.sh' is not a launch script: give one of"),
         (["tests/browser/install_chromium.sh"], "is not a launch script"),
     ],
 )

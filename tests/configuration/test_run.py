@@ -189,6 +189,7 @@ def test_mistyped_overrides_name_the_nearest(environment):
         "data.sft_bach_size=3": "data.sft_bach_size is not a setting: did you mean data.sft_batch_size",
         "+sft_loss_mode=js": "sft_loss_mode is not a setting: its full name is actor_rollout_ref.actor.sft_loss_mode",
         "device=gpu": "device=gpu is unknown: use one of cpu, ",
+        "data.sft_pt=~/pef.pt": "data.sft_pt=~/pef.pt begins with ~, which the shell replaces",
     }.items():
         with pytest.raises(UserError, match=sentence.replace("+", "[+]")):
             run_of("js_kl", ["my_run", word]).composed  # noqa: B018

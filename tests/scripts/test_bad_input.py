@@ -17,12 +17,6 @@ def sentence_of(launcher, finished):
     return line
 
 
-@pytest.mark.parametrize("arguments", [["llama/grpo"], ["qwen/js_kl", "trainer.nnodes=2"], ["qwen/alpha", "--dry-run"]])
-def test_no_name(launcher, arguments):
-    line = rejected(launcher, *arguments)
-    assert "has no NAME" in line and f"{arguments[0]}.sh NAME " in line
-
-
 def test_no_verl(launcher, files):
     finished = launcher.script("llama/grpo", "run", **files, RECORDER_LACKS_VERL="1")
     line = sentence_of(launcher, finished)
@@ -38,38 +32,6 @@ def test_a_checkouts_own_verl_folder_is_not_taken_for_verl(launcher, files):
     for python in (str(bare), "no-python"):
         finished = launcher.script("llama/grpo", "run", **files, PYTHON=python)
         assert f"{python} has no verl" in sentence_of(launcher, finished)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["llama/js_kl", "a/b"], "NAME is 'a/b'"),
-        (["llama/js_kl", "0.2 run"], "NAME is '0.2 run'"),
-        (["llama/js_kl", "run", "big"], "sft_loss_coeff is 'big': give a number"),
-        (["llama/js_kl", "run", "-0.1"], "sft_loss_coeff is '-0.1'"),
-        (["llama/js_kl", "run", "0.2", "first"], "seed is 'first'"),
-        (["llama/alpha", "run", "0.2", "half"], "alpha is 'half'"),
-        (["llama/grpo", "run", "010"], "seed is '010'"),
-        (["llama/grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor a positional argument"),
-        (["llama/js_kl", "run", "trainer.nnodes=2", "0.2"], "'0.2' is neither KEY=VALUE nor a positional"),
-        (["llama/js_kl", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash"),
-        (["llama/js_kl", "run", "--dry-run=all"], "--dry-run=all is unknown: did you mean --dry-run or"),
-        (["llama/js_kl", "run", "--dryrun"], "--dryrun is unknown: did you mean --dry-run or --dry-run=config?"),
-        (["llama/js_kl", "run", "--seed", "3"], "--seed is unknown: the options are --dry-run and"),
-        (["llama/js_kl", "run", "0.2", "--seed=3"], "--seed=3 is unknown: the options are --dry-run"),
-        (
-            ["llama/js_kl", "run", "data.sft_pt=~/pef.pt"],
-            "data.sft_pt=~/pef.pt begins with ~, which the shell replaces",
-        ),
-        (
-            ["llama/js_kl", "run", "TOTAL_STEPS=3"],
-            "TOTAL_STEPS=3 is not a setting: give trainer.",
-        ),
-        (["llama/js_kl", "run", "actor_rollout_ref.actor.sft_loss_mode=jss"], "sft_loss_mode='jss' must be "),
-    ],
-)
-def test_arguments(launcher, files, arguments, words):
-    assert words in rejected(launcher, *arguments, **files)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +56,6 @@ def test_variables_that_no_run_reads_any_more(launcher, files):
         line = rejected(launcher, "llama/js_kl", "run", **files | {name: "3"})
         assert f" {name} is not read any more: unset it, and give {key}=3 on the command line." in line
     assert "launch.explored is not a setting" in rejected(launcher, "llama/grpo", "run", "launch.explored=all", **files)
-
-
-def test_what_null_and_never_are_called(launcher, files):
-    settings = ["trainer.total_training_steps=null", "trainer.save_freq=-1", "trainer.test_freq=0"]
-    assert launcher.run("llama/js_kl", "run", *settings, "--dry-run", **files).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -127,13 +84,6 @@ def test_missing_files(launcher, files, script, given, words):
 def test_a_folder_in_the_place_of_a_file(launcher, files):
     line = rejected(launcher, "llama/grpo", "run", **files | {"VAL_FILES": str(launcher.folder)})
     assert line == f"Error: data.val_files={launcher.folder} is a folder: name a file."
-
-
-def test_one_missing_file_of_several(launcher, files):
-    both = f"{files['VAL_FILES']},{launcher.folder}/other.parquet"
-    assert f"data.val_files={launcher.folder}/other.parquet" in rejected(
-        launcher, "llama/grpo", "run", **files | {"VAL_FILES": both}
-    )
 
 
 def test_odd_names_are_found(launcher, files):
