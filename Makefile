@@ -47,7 +47,7 @@ VENV_DOCS ?= .venv-docs
 BIN_DOCS := $(abspath $(VENV_DOCS))/bin
 STAMP_DOCS := $(VENV_DOCS)/.installed
 
-.PHONY: install demo gpu study test test-all test-trl install-programs test-gpu gpu-kit install-vllm test-vllm test-trainers install-gpu lock lint format docs clean-demo
+.PHONY: install demo gpu study test test-all test-trl install-programs test-gpu gpu-kit install-vllm test-vllm test-trainers install-gpu lock lint format pictures docs clean-demo
 
 install: $(STAMP)
 
@@ -192,6 +192,10 @@ $(STAMP_DOCS): requirements-docs.txt
 	test -x $(BIN_DOCS)/python || $(PYTHON) -m venv $(VENV_DOCS)
 	$(BIN_DOCS)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements-docs.txt
 	touch $@
+
+# The recorded pictures and tables of docs/, from the values in docs/study.
+pictures: install
+	$(BIN)/python docs/site/study.py
 
 # A broken link or reference is an error. Nothing is cached, because pages are also generated from the programs.
 docs: $(STAMP_DOCS)

@@ -3,12 +3,14 @@
     python docs/site/study.py [--seeds JOINED/study.json] [--drawn DIR/study.json] [--drawn-rehearsed DIR/study.json]
                               [--long DIR/study.json] [--bases JOINED/study.json]
 
-It draws docs/study/pareto.svg and rewrites five parts of the page, each from the table of means to the undecided
-comparisons. A file that is given is first copied into docs/study. README.md and the rest of the page are written by
-hand, and tests/docs/test_study.py compares them with the values.
+It draws docs/study/pareto.svg and, from demo.json and pretrained.json, the grids of answers (`make pictures`), and
+rewrites five parts of the page, each from the table of means to the undecided comparisons. A file that is given is
+first copied into docs/study. README.md and the rest of the page are written by hand, and tests/docs/test_study.py
+compares them with the values.
 """
 
 import argparse
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,9 @@ import numpy as np
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.demo.study import SEEDS
-from rl.evaluation.analysis.over_seeds import SIGNIFICANT, base_values, read_values
-from rl.evaluation.analysis.trade_off import trade_offs_over_seeds
+from rl.evaluation.analysis.trade_off import base_values, trade_offs_over_seeds
+from rl.evaluation.over_seeds import SIGNIFICANT, read_values
+from rl.evaluation.report.answer_grid import answer_files
 from rl.evaluation.report.pareto_figure import pareto_files
 from rl.evaluation.spec import BASE, LABELS
 from rl.evaluation.table import p_in_words
@@ -39,7 +42,6 @@ COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domai
 # seeds test it.
 CHOSEN_ON, ABOVE_IN = (1, 2, 3), ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
 WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-LEADING = ("grpo", "dph_f_solved_cap")  # GRPO and the recipe, as in README.md
 PICTURE = (
     '<picture><source media="(max-width: 640px)" srcset="../study/pareto_narrow.svg"><img src="../study/pareto.svg" '
     'alt="Pass@1 against Pass@8 of every method over {} seeds, in domain and out of domain, around the base model. '
@@ -52,7 +54,7 @@ def section(values: Mapping[str, Any]) -> str:
     """The part of the page.
 
     Args:
-        values: of a study.json (rl/evaluation/report/seeds.py).
+        values: of a study.json (rl/evaluation/over_seeds.py).
     """
     run = len(values["seeds"])
     left = len({*SEEDS} - {*values["seeds"]})
@@ -187,6 +189,15 @@ def _difference(value: Mapping[str, Any]) -> str:
     return f"{f'**{mean}**' if _decided(value) else mean} [{low:+.3f}, {high:+.3f}], {p_in_words(value['p_holm'])}"
 
 
+def answer_pictures() -> dict[str, str]:
+    """{name: SVG} of the recorded reports that hold their answers: demo.json's answers.svg, pretrained_answers.svg."""
+    found = {}
+    for prefix, name in {"": "demo.json", "pretrained_": "pretrained.json"}.items():
+        if answers := json.loads((STUDY / name).read_text()).get("_answers"):
+            found |= {prefix + file: picture for file, picture in answer_files(answers).items()}
+    return found
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
@@ -206,7 +217,9 @@ def main(arguments: list[str] | None = None) -> None:
         page = PAGE.read_text()
         start = page.index(FIRST, page.index(TITLES[name]))
         PAGE.write_text(page[:start] + text + page[page.index(LAST, start) + len(LAST) :])
-    for name, picture in pareto_files(trade_offs_over_seeds(read_values(STUDY / "seeds.json")), LEADING).items():
+    for name, picture in answer_pictures().items():
+        (STUDY / name).write_text(picture)
+    for name, picture in pareto_files(trade_offs_over_seeds(read_values(STUDY / "seeds.json"))).items():
         (STUDY / name).write_text(picture)
 
 

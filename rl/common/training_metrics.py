@@ -23,7 +23,6 @@ class TrainingMetric:
     Attributes:
         name: as the loggers have it; <word> stands for any text.
         title: of its curve, with the <word>s of the name; empty: the name.
-        of_rollouts: whether it is measured on the step's rollouts, so that runs on other prompts are not comparable.
         drawn: whether it is among the first of the report's training figures; the page has all.
         console: the word before its value in a step's line on the terminal; empty: it is not there.
     """
@@ -31,7 +30,6 @@ class TrainingMetric:
     name: str
     definition: str
     title: str = ""
-    of_rollouts: bool = False
     drawn: bool = False
     console: str = ""
 
@@ -56,11 +54,6 @@ def title_of(name: str) -> str:
                 title = title.replace(word, text)
             return title
     return name
-
-
-def of_rollouts(name: str) -> bool:
-    """Whether a logged metric is measured on rollouts."""
-    return any(metric.of_rollouts for metric, _ in _entries_of(name))
 
 
 def _entries_of(name: str) -> Iterator[tuple[TrainingMetric, re.Match[str]]]:

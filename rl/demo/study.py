@@ -4,7 +4,7 @@
 
 One base model, its samples and one set of test questions. A seed is of a split and its D_pef, of the data's order and
 of sampling, also in evaluations, the base's among them; a method trains once per seed, and the methods of LONG longer,
-with a second row. Writes OUT/study.json, study.md and pareto.svg (rl/evaluation/report/seeds.py) and one report.html
+with a second row. Writes OUT/study.json, study.md and pareto.svg (rl/evaluation/over_seeds.py) and one report.html
 per seed. To resume, run the same command again.
 """
 
@@ -126,7 +126,7 @@ class Study(Experiment):
 
     def run(self) -> Path:
         """Run all stages and compare. Returns the path of the table."""
-        from rl.evaluation.report.seeds import write_seeds
+        from rl.evaluation.over_seeds import write_seeds
 
         self.run_stages(self.stages())
         facts = {
@@ -216,8 +216,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _join(out: Path, parts: Sequence[Path]) -> Path:
-    from rl.evaluation.analysis.over_seeds import read_values
-    from rl.evaluation.report.seeds import write_parts
+    from rl.evaluation.over_seeds import read_values, write_parts
 
     if (out / "study.json").resolve() in {part.resolve() for part in parts}:
         raise UserError(f"--out {out} holds one of the parts, which would be replaced: name another folder.")

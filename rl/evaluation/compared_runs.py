@@ -1,29 +1,21 @@
-"""The specification of a report of several runs, from their evaluations."""
+"""The specifications of reports of several runs, from their evaluations."""
 
-import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rl.common.errors import UserError
 from rl.common.text import shortest_names
+from rl.configuration.may_change import MAY_CHANGE, among
+from rl.configuration.nesting import flat
 from rl.data.sample_file import read_metadata
-from rl.data.training_run import LOGS, step_of
+from rl.data.training_run import VERDICT, newest_checkpoint, newest_manifest, read_record, step_of
 from rl.evaluation.analysis.questions import are_those_sampled, groups_of
-from rl.evaluation.run_folder import RunFolder, is_run, read_run
-from rl.evaluation.spec import (
-    BASE,
-    BASE_AGAIN,
-    WITH_DIVERGENCE,
-    Checkpoint,
-    MethodSpec,
-    ReportSpec,
-    read_spec,
-    specification,
-)
+from rl.evaluation.outputs import SPEC
+from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, Checkpoint, MethodSpec, ReportSpec, read_spec, specification
 
-SPEC, EVALUATION = "spec.json", "evaluation"
+EVALUATION = "evaluation"
 
 
 @dataclass(frozen=True)
@@ -31,100 +23,28 @@ class Candidate:
     """A folder that was named on the command line: a run, or the output of an evaluation.
 
     Attributes:
-        name: the end of its path, as short as the other names allow.
-        run: None for the output of an evaluation.
+        name: the end of its path, as short as the other names allow, or its method.
         evaluation: the specification of its report.
     """
 
     name: str
     folder: Path
-    run: RunFolder | None
     evaluation: ReportSpec
 
-    @property
-    def method(self) -> str:
-        """The name of the run in the report."""
-        assert self.run is not None
-        return method_name(self.name, rehearses=any(self.run.log.get("dph/coefficient", {}).values()))
 
-    def described(self) -> dict[str, Any]:
-        """The run's label and training log, for the specification."""
-        assert self.run is not None
-        return {"label": self.name} | ({"training_log": self.folder / LOGS} if self.run.log else {})
+def run_of_folder(folder: Path) -> Path:
+    """The run whose evaluation the folder is; another folder as it is."""
+    return folder.parent if folder.name == EVALUATION else folder
 
 
-def method_name(name: str, rehearses: bool) -> str:
-    """The name of a run in the report, where methods with a divergence begin with dph."""
-    if rehearses:
-        return name if name.startswith(WITH_DIVERGENCE) else f"{WITH_DIVERGENCE}_{name}"
-    reserved = name.startswith(WITH_DIVERGENCE) or name in (BASE, BASE_AGAIN)
-    return f"run_{name}" if reserved else name
-
-
-def comparison_spec(named: Mapping[str, Path]) -> ReportSpec:
-    """The specification of the report of {name: folder}.
+def names_of(folders: Sequence[Path]) -> dict[str, Path]:
+    """{name: absolute path} of folders, with the names of shortest_names.
 
     Raises:
-        UserError: a folder is not a run, or the run has not ended; a run has no samples; or the runs have no samples in
-            common.
+        UserError: a run is named twice.
     """
-    candidates = [read_candidate(name, folder) for name, folder in named.items()]
-    specs = [candidate.evaluation for candidate in candidates]
-    first = specs[0]
-    for candidate, spec in zip(candidates, specs, strict=True):
-        _require_same_base(candidate, spec, first)
-    splits = [split for split in first.splits if all(split in spec.splits for spec in specs)]
-    if not splits:
-        raise UserError(
-            f"The evaluations have no split in common ({'; '.join(', '.join(spec.splits) for spec in specs)}): "
-            "evaluate all runs on one."
-        )
-    methods = {name: first.methods[name] for name in (BASE, BASE_AGAIN) if name in first.methods}
-    for candidate, spec in zip(candidates, specs, strict=True):
-        for name in spec.trained:
-            method = spec.methods[name]
-            is_run = candidate.run is not None and len(spec.trained) == 1
-            if is_run:
-                name, method = candidate.method, method.model_copy(update=candidate.described())
-            if name in methods:
-                name = _free(f"{name}_{candidate.name}", methods, "_{}")
-            labels = {other.label for other in methods.values()}
-            if method.label in labels:
-                label = _free(f"{method.label} ({candidate.name})", labels, " {}")
-                method = method.model_copy(update={"label": label})
-            methods[name] = method
-    left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
-    asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items() if split in splits}
-    found = {split: files for split, files in asked.items() if _are_there(first, split, files)}
-    caveats = []
-    if left_out:
-        caveats.append(f"Left out, because not all runs were evaluated on it: {', '.join(left_out)}.")
-    if unknown := [split for split in asked if split not in found]:
-        caveats.append(
-            f"Without questions and groups, because the data files are gone or changed: {', '.join(unknown)}."
-        )
-    content = {
-        "methods": {name: _on(splits, method) for name, method in methods.items()},
-        "questions": found,
-        "groups": groups_of([file for of in found.values() for file in of], _group_keys(specs)),
-        "commands": list(dict.fromkeys(command for spec in specs for command in spec.commands)),
-        "styles": first.styles,
-        "styles_by": first.styles_by,
-        "solved_in": first.solved_in,
-        "caveats": caveats,
-    }
-    about = {
-        "title": "Training runs compared",
-        "summary": f"{', '.join(named)}, compared on the samples of their evaluations (dph compare).",
-        "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
-    }
-    return specification(about | content, Path.cwd())
-
-
-def _free(name: str, taken: Container[str], numbered: str) -> str:
-    """The name, with a number if it is taken."""
-    numbers = (name + numbered.format(number) for number in itertools.count(2))
-    return next(free for free in itertools.chain([name], numbers) if free not in taken)
+    resolved = distinct(folders)
+    return dict(zip(shortest_names([*map(run_of_folder, resolved)]), resolved, strict=True))
 
 
 def distinct(folders: Sequence[Path]) -> list[Path]:
@@ -139,19 +59,68 @@ def distinct(folders: Sequence[Path]) -> list[Path]:
     return resolved
 
 
-def run_of_folder(folder: Path) -> Path:
-    """The run whose evaluation the folder is; another folder as it is."""
-    return folder.parent if folder.name == EVALUATION else folder
-
-
-def names_of(folders: Sequence[Path]) -> dict[str, Path]:
-    """{name: folder}, with the names of shortest_names.
+def comparison_spec(named: Mapping[str, Path], title: str = "Training runs compared") -> ReportSpec:
+    """The specification of the report of {name: folder}.
 
     Raises:
-        UserError: a run is named twice.
+        UserError: a folder is not a run, the run has not ended or has no samples; or the runs have another base, other
+            settings or no split in common.
     """
-    resolved = distinct(folders)
-    return dict(zip(shortest_names([*map(run_of_folder, resolved)]), resolved, strict=True))
+    candidates = [read_candidate(name, folder) for name, folder in named.items()]
+    specs = [candidate.evaluation for candidate in candidates]
+    first = specs[0]
+    for candidate in candidates:
+        _require_same_base(candidate, first)
+    splits = [split for split in first.splits if all(split in spec.splits for spec in specs)]
+    if not splits:
+        each = "; ".join(", ".join(spec.splits) for spec in specs)
+        raise UserError(f"The evaluations have no split in common ({each}): evaluate all runs on one.")
+    methods = {name: first.methods[name] for name in (BASE, BASE_AGAIN) if name in first.methods}
+    for candidate in candidates:
+        for name, method in _methods_of(candidate, methods).items():
+            methods[name] = method
+    left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
+    asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items() if split in splits}
+    found = {split: files for split, files in asked.items() if _are_there(first, split, files)}
+    caveats = [f"Left out, because not all runs were evaluated on it: {', '.join(left_out)}."] if left_out else []
+    if unknown := [split for split in asked if split not in found]:
+        caveats.append(
+            f"Without questions and groups, because the data files are gone or changed: {', '.join(unknown)}."
+        )
+    keys = list(dict.fromkeys(key for spec in specs for key in spec.groups))
+    content = {
+        "title": title,
+        "summary": f"{', '.join(named)}, compared on the samples of their evaluations (dph compare).",
+        "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
+        "methods": {name: _on(splits, method) for name, method in methods.items()},
+        "questions": found,
+        "groups": groups_of([file for of in found.values() for file in of], keys),
+        "commands": list(dict.fromkeys(command for spec in specs for command in spec.commands)),
+        "styles": first.styles,
+        "styles_by": first.styles_by,
+        "solved_in": first.solved_in,
+        "caveats": caveats,
+    }
+    return specification(content, Path.cwd())
+
+
+def _methods_of(candidate: Candidate, taken: Mapping[str, MethodSpec]) -> dict[str, MethodSpec]:
+    """The trained models of an evaluation by names that are free; a single one is called as the folder.
+
+    Raises:
+        UserError: no name is free.
+    """
+    spec, found = candidate.evaluation, {}
+    for name in spec.trained:
+        method, alone = spec.methods[name], len(spec.trained) == 1
+        label = LABELS.get(candidate.name, candidate.name) if alone else method.label
+        name = candidate.name if alone else name
+        if name in taken or label in {other.label for other in taken.values()}:
+            name, label = f"{name}_{candidate.name}", f"{label} ({candidate.name})"
+        if name in taken:
+            raise UserError(f"{candidate.folder} and others have models named {name}: rename one in its {SPEC}.")
+        found[name] = method.model_copy(update={"label": label})
+    return found
 
 
 def read_candidate(name: str, folder: Path) -> Candidate:
@@ -160,13 +129,14 @@ def read_candidate(name: str, folder: Path) -> Candidate:
         UserError: the folder is not a run or an evaluation, the run has not ended, or it has no samples.
     """
     if (folder / SPEC).is_file():
-        return Candidate(name, folder, None, read_spec(folder / SPEC))
-    if folder.is_dir() and not is_run(folder):
+        return Candidate(name, folder, read_spec(folder / SPEC))
+    record = read_record(folder)
+    if record is None:
         raise UserError(f"{folder} is neither a run nor an output folder of `dph evaluate` (it has no {SPEC}).")
-    run = read_run(folder)
-    if run.step is None or (run.total_steps is not None and not run.has_ended):
+    if record["step"] < record["total_steps"]:
         raise UserError(
-            f"{folder} has not ended ({run.progress}): let it finish, or compare its checkpoints with dph evaluate."
+            f"{folder} has not ended (step {record['step']} of {record['total_steps']}): let it finish, or compare its "
+            "checkpoints with dph evaluate."
         )
     spec = folder / EVALUATION / SPEC
     if not spec.is_file():
@@ -174,34 +144,19 @@ def read_candidate(name: str, folder: Path) -> Candidate:
             f"{folder} has no samples to compare: evaluate it into {folder / EVALUATION} (the command that training "
             "ends with)."
         )
-    found = Candidate(name, folder, run, read_spec(spec))
-    _require_last_step(found)
+    found = Candidate(name, folder, read_spec(spec))
+    steps = [evaluated_step(found.evaluation, model) for model in found.evaluation.trained]
+    if record["step"] not in steps and None not in steps:
+        raise UserError(
+            f"{folder} was evaluated at step {steps[0]} and is at step {record['step']}: evaluate its newest "
+            f"checkpoint, or compare the evaluation by its own folder, {folder / EVALUATION}."
+        )
     return found
 
 
-def _require_last_step(candidate: Candidate) -> None:
-    """Raise UserError if a run has been trained on since its evaluation."""
-    spec, run = candidate.evaluation, candidate.run
-    assert run is not None
-    for name in spec.trained:
-        model = model_of(spec, name)
-        if len(spec.trained) > 1 and not model.resolve().is_relative_to(candidate.folder):
-            continue  # another run's
-        evaluated = evaluated_step(model)
-        if evaluated not in (None, run.step):
-            raise UserError(
-                f"{candidate.folder} was evaluated at step {evaluated} and is at step {run.step}: evaluate its newest "
-                f"checkpoint, or compare the evaluation by its own folder, {candidate.folder / EVALUATION}."
-            )
-
-
-def model_of(spec: ReportSpec, name: str) -> Path:
-    """The path of the model that a method's samples were drawn from."""
-    return Path(read_metadata(spec.methods[name].splits[spec.splits[0]].samples).model)
-
-
-def evaluated_step(model: Path) -> int | None:
-    """The training step in a checkpoint's path; None for another model."""
+def evaluated_step(spec: ReportSpec, name: str) -> int | None:
+    """The training step in the path of the checkpoint that a method's samples were drawn from; None for another."""
+    model = Path(read_metadata(spec.methods[name].splits[spec.splits[0]].samples).model)
     return next((step for folder in (model, *model.parents) if (step := step_of(folder)) is not None), None)
 
 
@@ -217,7 +172,8 @@ def _on(splits: Sequence[str], method: MethodSpec) -> MethodSpec:
     )
 
 
-def _require_same_base(candidate: Candidate, spec: ReportSpec, first: ReportSpec) -> None:
+def _require_same_base(candidate: Candidate, first: ReportSpec) -> None:
+    spec = candidate.evaluation
     of_both = [s.methods[BASE].splits[s.splits[0]].samples for s in (first, spec)]
     hashes = [read_metadata(path).model_hash for path in of_both]
     if hashes[0] != hashes[1]:
@@ -239,6 +195,78 @@ def _are_there(spec: ReportSpec, split: str, files: Sequence[Path]) -> bool:
     return all(file.is_file() for file in files) and are_those_sampled(files, sampled)
 
 
-def _group_keys(specs: Sequence[ReportSpec]) -> list[str]:
-    """The keys that group the questions."""
-    return list(dict.fromkeys(key for spec in specs for key in spec.groups))
+def specs_of_seeds(methods: Mapping[str, Sequence[Path]]) -> dict[int, ReportSpec]:
+    """{seed: specification of its report} of methods with a run per seed.
+
+    Raises:
+        UserError: see comparison_spec; the runs of a method differ in more than their seeds, or the methods' seeds
+            differ.
+    """
+    distinct([run for of in methods.values() for run in of])
+    seeds = _seeds(methods)
+    found = {}
+    for number, seed in enumerate(seeds):
+        named = {method: runs[number].expanduser().resolve() for method, runs in methods.items()}
+        for name, folder in named.items():
+            if (number_of := len(read_candidate(name, folder).evaluation.trained)) != 1:
+                raise UserError(f"--seeds: {folder} holds an evaluation of {number_of} models: name a run per seed.")
+        found[seed] = comparison_spec(named, f"Training runs compared, seed {seed}")
+    for method in methods:
+        steps = {evaluated_step(spec, method) for spec in found.values()}
+        if len(steps) > 1:
+            each = ", ".join(map(str, sorted(steps, key=str)))
+            raise UserError(
+                f"--seeds {method}: the runs were evaluated at different steps ({each}): evaluate one step."
+            )
+    return found
+
+
+def _seeds(methods: Mapping[str, Sequence[Path]]) -> list[int]:
+    """The runs' training seeds, which all methods share; counted from 1 if a run's checkpoint does not say it."""
+    found: dict[str, list[Any]] = {}
+    for method, runs in methods.items():
+        manifests = {run: newest_manifest(run_of_folder(run.expanduser())) or {} for run in runs}
+        _require_one_method(method, manifests)
+        found[method] = [of.get("settings", {}).get("data", {}).get("seed") for of in manifests.values()]
+    if any(None in seeds for seeds in found.values()):
+        return [*range(1, 1 + len(next(iter(found.values()))))]
+    seeds = next(iter(found.values()))
+    if any(of != seeds for of in found.values()):
+        each = "; ".join(f"{method}: {', '.join(map(str, of))}" for method, of in found.items())
+        raise UserError(f"--seeds pairs runs, but their seeds differ ({each}): name them in the same order of seeds.")
+    if len({*seeds}) < len(seeds):
+        raise UserError(f"--seeds: the runs have the seeds {', '.join(map(str, seeds))}: name one of each seed.")
+    return seeds
+
+
+def _require_one_method(method: str, manifests: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Raise UserError if runs differ in more than seeds, data and what a resumed run may change.
+
+    Args:
+        manifests: by run, empty if it has none, and then nothing is compared.
+    """
+    known = {run: _decisive(run, manifest) for run, manifest in manifests.items() if manifest}
+    for run, other in known.items():
+        first, one = next(iter(known.items()))
+        if unlike := [key for key in sorted(one.keys() & other.keys()) if one[key] != other[key]]:
+            each = ", ".join(f"{key} {one[key]} and {other[key]}" for key in unlike[:8])
+            raise UserError(
+                f"--seeds {method}: {first} and {run} were trained differently ({each}): a method's runs differ in "
+                "seeds and data alone."
+            )
+
+
+def _decisive(run: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What runs of one method have in common, where the manifest says it."""
+    found = {
+        key: None if value == {} else value  # an empty section counts as null
+        for key, value in flat(manifest["settings"])
+        if not ("seed" in key or among(MAY_CHANGE, key))
+    }
+    newest = newest_checkpoint(run_of_folder(run.expanduser()))
+    said = {
+        "the model": str(manifest["model"].get("model_hash", ""))[:12],
+        "the last step": newest and step_of(newest),
+        VERDICT: found.pop(VERDICT, ""),
+    }
+    return found | {name: value for name, value in said.items() if value}

@@ -12,10 +12,11 @@ from rl.metrics.styles import BY_OPENING, BY_PREFIX, BY_STRUCTURE, OTHERS
 
 SHARE, NUMBER, NATS = "share", "number", "nats"
 # Where a measure is used: in the page's main table, its table of answers and lengths, the paired tests (and tables.md),
-# the claims, the results for groups of questions, the comparison over seeds, and the demo's tables on the terminal.
-MAIN, ANSWERS, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS = "main", "answers", "tested", "claimed", "groups", "seeds"
+# the page's differences, the results for groups of questions, the comparison over seeds, and the demo's tables on the
+# terminal.
+MAIN, ANSWERS, TESTED, SHOWN, OF_GROUPS, OVER_SEEDS = "main", "answers", "tested", "shown", "groups", "seeds"
 TERMINAL = "terminal"
-EVERYWHERE = (MAIN, TESTED, CLAIMED, OF_GROUPS, OVER_SEEDS)
+EVERYWHERE = (MAIN, TESTED, SHOWN, OF_GROUPS, OVER_SEEDS)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ MEASURES = (
     Measure(
         "greedy", "Share of prompts whose greedy response (temperature 0) is correct.", used=(*EVERYWHERE, TERMINAL)
     ),
-    Measure("mean@k", "Pass@1: the share of correct ones among all k samples.", "Pass@1", used=(TESTED, CLAIMED)),
+    Measure("mean@k", "Pass@1: the share of correct ones among all k samples.", "Pass@1", used=(TESTED, SHOWN)),
     Measure(
         "pass@k",
         "Probability that at least one of k samples is correct: 1 - C(n-c,k)/C(n,k) with c correct of n = {n} samples, "
@@ -118,7 +119,6 @@ MEASURES = (
         of_styles=True,
     ),
     Measure("style_share", "Share of each style over all samples, correct or not.", of_styles=True),
-    Measure("style_accuracy", "Share of correct samples among all samples in a style.", of_styles=True),
     *(
         Measure(
             f"distinct_{order}",
@@ -215,7 +215,7 @@ def metrics_for(use: str, n: int, solved_in: int) -> list[str]:
         n: samples per prompt.
         solved_in: see the report's specification.
     """
-    of_pass = (solved_in, n) if use in (TESTED, CLAIMED) else sorted({1, solved_in, n})
+    of_pass = (solved_in, n) if use in (TESTED, SHOWN) else sorted({1, solved_in, n})
     found = []
     for measure in (measure for measure in MEASURES if use in measure.used):
         family, at, _ = measure.name.partition("@")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
@@ -11,12 +12,14 @@ from rl.data.sample_file import HASHES, SampleMetadata, read_metadata
 from rl.data.sample_summary import summarize
 from rl.data.training_run import Run
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, specification
+from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, read_spec, specification
 from rl.evaluation.splits import Split
 from rl.evaluation.table import Cell, Row, Table, as_text, plain_columns
-from rl.metrics.pass_at_k import SOLVED_IN
+from rl.metrics.pass_at_k import pass_at_k
 from rl.metrics.styles import BY_PREFIX, KNOWN_STYLES
 
+# The specification of a report, in its folder.
+SPEC = "spec.json"
 NO_STYLES = "none"
 DEFAULT_GROUPS = ["difficulty"]  # if rows have it
 # What follows the split in the name of a samples file.
@@ -31,6 +34,24 @@ def check_base(folder: Path) -> None:
     """
     if not folder.is_dir():
         raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
+
+
+def check_report(folder: Path, models: Iterable[str], splits: Iterable[str]) -> None:
+    """Reject a folder whose report has models or splits that a new report would not have.
+
+    Raises:
+        UserError: naming them.
+    """
+    if not (folder / SPEC).is_file():
+        return
+    earlier = read_spec(folder / SPEC)
+    if {*earlier.trained} <= {*models} and {*earlier.splits} <= {*splits}:
+        return
+    raise UserError(
+        f"{folder} has a report of {', '.join(earlier.trained) or BASE} on {', '.join(sorted(earlier.splits))}. This "
+        "one would replace it and leave some of these out: name them all (their samples are kept), or another folder "
+        "in evaluate.output."
+    )
 
 
 def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:
@@ -146,25 +167,25 @@ def evaluation_spec(
     return specification(content, Path.cwd())
 
 
-def pass_table(drawn: Mapping[str, Mapping[str, Path]]) -> str:
+def pass_table(drawn: Mapping[str, Mapping[str, Path]], solved_in: int) -> str:
     """The table that an evaluation prints at its end: a line per model and split; "-" where nothing was sampled.
 
     Args:
         drawn: {model: {file name: finished samples file}}.
+        solved_in: see the report's specification.
 
     Raises:
         UserError: a file cannot be read.
     """
-    columns = plain_columns("split", "prompts", "greedy", "Pass@1", f"Pass@{SOLVED_IN}", "Pass@n", "n")
+    columns = plain_columns("split", "prompts", "greedy", "Pass@1", f"Pass@{solved_in}", "Pass@n", "n")
     rows = []
     for model, files in drawn.items():
         for split in (name.removesuffix(SAMPLED) for name in files if not name.endswith(GREEDY)):
             found, greedy = summarize(files[split + SAMPLED]), files.get(split + GREEDY)
-            passed = found.passes["pass@k"]
-            values = [
-                None if greedy is None else summarize(greedy).passes["pass@k"]["1"],
-                *(passed.get(str(k)) for k in (1, SOLVED_IN, found.n)),
-            ]
+            correct = np.fromiter(found.prompts_by_correct.elements(), dtype=int)
+            values = [None if greedy is None else summarize(greedy).passes["pass@k"]["1"]]
+            for k in (1, solved_in, found.n):
+                values.append(float(pass_at_k(correct, found.n, k).mean()) if k <= found.n else None)
             shares = [None if value is None else Cell(value, digits=4) for value in values]
             prompts, n = (Cell(number, digits=0) for number in (found.prompts_by_correct.total(), found.n))
             rows.append(Row(model, "", [Cell(split), prompts, *shares, n]))

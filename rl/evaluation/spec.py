@@ -28,6 +28,7 @@ from rl.common import atomic_write
 from rl.common.errors import UserError, file_errors
 from rl.common.text import listed
 from rl.data.benchmarks import BENCHMARKS
+from rl.data.training_run import newest_manifest
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES, OTHERS
 
@@ -38,8 +39,8 @@ BASE_AGAIN = "base_again"
 # A control shows where another method's gain comes from; one that learns from gold answers knows more than the others.
 CONTROL, GOLD = "control", "gold"
 Role = Literal["control", "gold"]
-# Names of methods that are trained with the rehearsal divergence begin with this.
-WITH_DIVERGENCE = "dph"
+# A method that no checkpoint describes rehearses if its name begins with this.
+REHEARSES = "dph"
 LABELS = {
     "base": "Base",
     "base_again": "Base, second draw",
@@ -87,6 +88,8 @@ class Description(_Entry):
     family: str | None = None  # with eta, or neither
     eta: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     role: Role | None = None
+    # Whether it learns from samples of the initial policy by a divergence; null: what the run's checkpoint says.
+    rehearses: bool | None = None
 
     @model_validator(mode="after")
     def _family_with_eta(self) -> "Description":
@@ -131,12 +134,8 @@ class ReportSpec(_Entry):
         return [name for name in self.methods if name not in (BASE, BASE_AGAIN)]
 
     @property
-    def with_divergence(self) -> list[str]:
-        return [name for name in self.trained if name.startswith(WITH_DIVERGENCE)]
-
-    @property
-    def without_divergence(self) -> list[str]:
-        return [name for name in self.trained if not name.startswith(WITH_DIVERGENCE)]
+    def rehearsing(self) -> list[str]:
+        return [name for name in self.trained if self.methods[name].rehearses]
 
     @property
     def noise_floor(self) -> str:
@@ -166,6 +165,10 @@ class ReportSpec(_Entry):
             raise ValueError(f"splits {listed(alike)} have one name in the report; rename one of them")
         for name, method in self.methods.items():
             method.label = method.label or LABELS.get(name, name)
+            of_run = method_of_run(method.training_log) if method.training_log else {}
+            if method.rehearses is None:
+                method.rehearses = of_run.get("rehearses", name.startswith(REHEARSES))
+                method.role = method.role or of_run.get("role")
             if method.splits.keys() != self.methods[BASE].splits.keys():
                 raise ValueError(
                     f"method '{name}' has the splits {sorted(method.splits)} and '{BASE}' has {sorted(self.splits)}; "
@@ -194,6 +197,32 @@ class ReportSpec(_Entry):
                 f"{what} has the split '{unknown[0]}', which is not one of the report's ({', '.join(self.splits)}); "
                 "correct its name, or remove it"
             )
+
+
+def method_of_run(log: Path) -> dict[str, Any]:
+    """ "rehearses" and "role" of a method, as the newest checkpoint of its run records it; empty without one.
+
+    A run rehearses if it learns from rewards and, by a divergence, from samples of the initial policy. The reverse KL
+    is of the policy's own samples. Responses from elsewhere are gold answers; a run without a policy loss is a control.
+
+    Args:
+        log: the run's training log: a file or a folder, in the run's folder or in a subfolder of it.
+
+    Raises:
+        UserError: the checkpoint's manifest is damaged.
+    """
+    manifest = newest_manifest(log.parent) or newest_manifest(log.parent.parent)
+    if manifest is None:
+        return {}
+    actor = manifest["settings"].get("actor_rollout_ref", {}).get("actor", {})
+    mode = actor.get("sft_loss_mode") or "none"
+    if mode in ("none", "reverse_kl") or actor.get("sft_loss_coeff") == 0:
+        return {"rehearses": False}
+    if "responses" in (manifest.get("store") or {}):
+        return {"rehearses": False, "role": GOLD}
+    if actor.get("policy_loss_coeff") == 0:
+        return {"rehearses": False, "role": CONTROL}
+    return {"rehearses": True}
 
 
 def with_one_label(labels: Mapping[str, str]) -> list[str]:

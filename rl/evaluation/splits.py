@@ -106,23 +106,6 @@ def _named(config: DictConfig) -> Sequence[str]:
     return [named] if isinstance(named, str) else named
 
 
-def without_effect(config: DictConfig, overrides: Sequence[str]) -> str | None:
-    """A sentence on overrides that change no split, because all splits are benchmarks.
-
-    Args:
-        overrides: of the command line, KEY=VALUE.
-    """
-    given = {word.partition("=")[0].lstrip("+") for word in overrides}
-    named = [key for key in OF_OWN_SPLITS if key in given and key != "evaluate.greedy"]
-    if config.evaluate.splits or not named:
-        return None
-    first = named[0].rpartition(".")[2]
-    return (
-        f"{', '.join(named)}: only for evaluate.splits. The benchmarks are sampled with the paper's settings; "
-        f'evaluate.settings="{{{next(iter(_named(config)))}:{{{first}:...}}}}" changes one of them.'
-    )
-
-
 def _rescored(name: str, entry: Any, splits: Mapping[str, Split]) -> Split:
     if not isinstance(entry, Mapping) or {*entry} != {"of", "files"}:
         raise UserError(f"evaluate.rescored.{name} is {entry!r}: give {{of: SPLIT, files: FILE.parquet}}.")

@@ -1,4 +1,4 @@
-"""The tables of a report, made from report.json: values, paired tests and claims.
+"""The tables of a report, made from report.json: values and paired tests.
 
 tables.md, tables.tex, report.html and the terminal show them (table.py).
 """
@@ -6,19 +6,11 @@ tables.md, tables.tex, report.html and the terminal show them (table.py).
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from rl.evaluation.analysis.claims import INCONCLUSIVE, LOWER, NOT_MEASURED, NOT_SUPPORTED, SUPPORTED
 from rl.evaluation.analysis.questions import PLAIN
-from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
-from rl.evaluation.spec import BASE, split_name
-from rl.evaluation.table import NO_VALUE, Cell, Row, Table, p_cell, plain_columns
+from rl.evaluation.measures import ANSWERS, MAIN, SHOWN, heading, in_display_unit, in_words, interval_of, metrics_for
+from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
+from rl.evaluation.table import Cell, Row, Table, p_cell, plain_columns
 
-VERDICT_CLASSES = {
-    SUPPORTED: "yes",
-    LOWER: "lower",
-    NOT_SUPPORTED: "no",
-    INCONCLUSIVE: "open",
-    NOT_MEASURED: "none",
-}
 Summaries = Mapping[str, dict]  # {method: summary of a split or of a group of its questions}
 
 
@@ -104,58 +96,26 @@ def tests_table(split: str, tests: Iterable[dict], labels: Mapping[str, str]) ->
     rows = []
     for test in (test for test in tests if test["split"] == split):
         cells = [Cell(heading(test["metric"])), interval_cell(test["metric"], test["difference"], signed=True)]
-        cells += [p_cell(test["p"]), p_cell(test["p_holm"])]
+        cells += [p_cell(test["p"]), p_cell(test["p_holm"]), Cell(test["verdict"])]
         rows.append(Row(f"{labels[test['first']]} − {labels[test['second']]}", "", cells))
     caption = (
         f"{split_name(split)}: paired differences with 95 % intervals, not corrected, and p-values of sign-flip "
         "permutation tests over questions, corrected by Holm over the metrics of a pair of methods."
     )
-    columns = plain_columns("Metric", "Difference", "p", "p (Holm)")
+    columns = plain_columns("Metric", "Difference", "p", "p (Holm)", "verdict")
     return Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, rows, head="Methods")
 
 
-def claims_table(split: str, claims: Iterable[dict], labels: Mapping[str, str]) -> Table:
-    """The claims of a split (report.json's "_claims"): a row per predicate and a column per method."""
-    rows: dict[str, dict[str, dict]] = {}
-    for claim in (claim for claim in claims if claim["split"] == split):
-        rows.setdefault(claim["predicate"], {})[claim["method"]] = claim
-    methods = list(dict.fromkeys(method for of_methods in rows.values() for method in of_methods))
-    shown = []
-    for predicate, of_methods in rows.items():
-        # The row says how many questions were tested, or each cell does if the methods differ.
-        measured = [next(iter(of_methods.values()))["measure"]]
-        questions = {claim["questions"] for claim in of_methods.values()}
-        measured += questions if len(questions) == 1 else []
-        cells = [_claim_cell(of_methods[name], len(questions) > 1) if name in of_methods else None for name in methods]
-        shown.append(Row(predicate, "", cells, note=", ".join(filter(None, measured))))
-    return Table("", split_name(split), plain_columns(*(labels[name] for name in methods)), shown, head="Claim")
-
-
-def _claim_cell(claim: dict, with_questions: bool) -> Cell:
-    kind, verdict = VERDICT_CLASSES[claim["verdict"]], claim["verdict"]
-    if claim["value"] is None:
-        return Cell(verdict, note=NO_VALUE, kind=kind)
-    value, low, high = claim["value"]
-    if claim["unit"] == "nats":
-        measured = Cell(value, low, high, digits=2)
-    else:
-        measured = Cell(100 * value, 100 * low, 100 * high, signed=True)
-    p = "" if claim["p_holm"] is None else f", p\N{NO-BREAK SPACE}{claim['p_holm']:.3f}"
-    questions = f", {claim['questions']}" if with_questions else ""
-    return Cell(verdict, note=f"{measured.text} {measured.behind}{p}{questions}", kind=kind)
-
-
 def comparisons_table(report: dict) -> Table:
-    """All comparisons of report.json: a row per method and metric, with the difference and verdict on each split."""
+    """Every method against the base in the metrics that the page shows, with the verdict on each split."""
     rows: dict[str, dict[str, Cell]] = {}
-    for claim in (claim for claim in report["_claims"] if claim["unit"] == "share"):
-        value = f"{100 * claim['value'][0]:+.1f} " if claim["value"] else ""
-        of_row = rows.setdefault(f"{report['_labels'][claim['method']]}: {claim['predicate']}", {})
-        of_row[split_name(claim["split"])] = Cell(value + claim["verdict"])
+    for test in (test for test in report["_tests"] if test["second"] in (BASE, BASE_AGAIN)):
+        of_split = report[test["first"]][test["split"]]
+        if test["metric"] in metrics_for(SHOWN, of_split["n"], report["_solved_in"]):
+            of_row = rows.setdefault(f"{report['_labels'][test['first']]}: {in_words(test['metric'])}", {})
+            difference = interval_cell(test["metric"], test["difference"], signed=True)
+            of_row[split_name(test["split"])] = Cell(f"{difference.text} {test['verdict']}")
     splits = list(dict.fromkeys(split for of_splits in rows.values() for split in of_splits))
-    about = (
-        "Differences in percentage points. Supported (higher) or lower: p at most .05 after Holm's correction, and an "
-        "interval without 0."
-    )
+    about = "Differences from the base in percentage points, tested over questions with Holm's correction."
     shown = [Row(label, "", [of_splits.get(split) for split in splits]) for label, of_splits in rows.items()]
     return Table("", about, plain_columns(*splits), shown, head="")

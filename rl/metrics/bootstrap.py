@@ -22,29 +22,7 @@ def mean_interval(values: np.ndarray) -> Interval | None:
     defined = values[~np.isnan(values)]
     if defined.size == 0:
         return None
-    return _interval(float(defined.mean()), defined[_chosen(defined.size)].mean(axis=1))
-
-
-def ratio_interval(counted: np.ndarray, total: np.ndarray) -> Interval | None:
-    """[ratio, low, high] of sum(counted) / sum(total) over prompts; None if the total is 0.
-
-    Args:
-        counted: [P] int, such as each prompt's correct samples in a style.
-        total: [P] int, such as all its samples in the style; prompts with 0 are dropped before resampling.
-    """
-    counted, total = counted[total > 0], total[total > 0]
-    if total.size == 0:
-        return None
-    chosen = _chosen(total.size)
-    ratios = counted[chosen].sum(axis=1) / total[chosen].sum(axis=1)
-    return _interval(float(counted.sum() / total.sum()), ratios)
-
-
-def _chosen(size: int) -> np.ndarray:
-    return np.random.default_rng(SEED).integers(size, size=(RESAMPLES, size), dtype=np.int32)
-
-
-def _interval(value: float, resampled: np.ndarray) -> Interval:
+    chosen = np.random.default_rng(SEED).integers(defined.size, size=(RESAMPLES, defined.size), dtype=np.int32)
     tail = (1 - LEVEL) / 2
-    low, high = np.quantile(resampled, [tail, 1 - tail])
-    return [value, float(low), float(high)]
+    low, high = np.quantile(defined[chosen].mean(axis=1), [tail, 1 - tail])
+    return [float(defined.mean()), float(low), float(high)]

@@ -79,7 +79,7 @@
     ink: getComputedStyle(document.body).color,
     texts: texts.map(contrastOf),
     figures: [...document.querySelectorAll("figure")].map((figure) => ({
-      caption: figure.querySelector("figcaption").textContent,
+      caption: figure.querySelector("figcaption")?.textContent ?? "",
       plot: box([...figure.querySelectorAll("svg")].find(visible)),
       texts: [...figure.querySelectorAll("svg text")].filter(visible).map(drawn),
       ...box(figure),

@@ -30,3 +30,9 @@ def test_a_title_has_the_words_of_the_name():
     assert not [m.name for m in ALL if re.match("dph/(?!scorer/)", m.name) and not m.title]
     for metric in ALL:
         assert set(re.findall("<[^>]+>", metric.title)) <= set(re.findall("<[^>]+>", metric.name))
+
+
+def test_what_a_reader_takes_for_the_policys_distance_cannot_be_negative():
+    """dph/divergence with k1 is the mean of log-ratios on the stored tokens, below 0 where they became likelier."""
+    shown = {metric.name for metric in ALL if metric.console or metric.drawn}
+    assert "dph/kl_ref_policy" in shown and "dph/divergence" not in shown

@@ -26,14 +26,10 @@ def report() -> dict:
         whole = summary(96, pass_at_1, (4.12, 3.96, 4.25))
         return {"in_domain": whole | {"groups": {"ambiguous": groups}}, "out_of_domain": whole}
 
-    claim = {"split": "in_domain", "unit": "nats", "value": [0.8, 0.7, 0.9], "verdict": "seen"}
-    styles = [("dapo_exp", "keeps several styles"), ("dph_js", "keeps several styles")]
-    gained = {"method": "dph_js", "predicate": "Pass@8 against the base", "unit": "share", "value": [0.1, 0.05, 0.15]}
     return {
         "base": method(0.4),
         "dph_js": method(0.5),
         "_labels": {"base": "Base", "dph_js": "DPH-JS"},
-        "_claims": [*(claim | {"method": name, "predicate": what} for name, what in styles), claim | gained],
     }
 
 

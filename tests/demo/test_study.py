@@ -10,7 +10,7 @@ import pytest
 from rl.configuration.arguments import run_of
 from rl.demo import experiment, stages, study
 from rl.demo.methods import METHODS
-from rl.evaluation.report import seeds
+from rl.evaluation import over_seeds
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "grpo", replace(METHODS["grpo"], label="Renamed"))
     monkeypatch.setattr(experiment, "temporary_scorer", lambda *_: nullcontext("http://127.0.0.1:9"))
     monkeypatch.setattr(stages.subprocess, "Popen", lambda *_, **__: pytest.fail("a program was started"))
-    monkeypatch.setattr(seeds, "write_seeds", lambda out, name, specs, baselines, facts, primary: (specs, facts))
+    monkeypatch.setattr(over_seeds, "write_seeds", lambda out, name, specs, baselines, facts, primary: (specs, facts))
     specs, facts = study.Study(tmp_path, **options).run()
     assert specs[1].methods["grpo"].label == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
     assert facts["definitions"] == {"grpo": "grpo", "dph_js": "js_kl actor_rollout_ref.actor.sft_loss_coeff=0.5"}

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.docs.conftest import rows
+from tests.docs.conftest import rows, site_module
 from tests.programs import REPOSITORY
 
 FOLDER = REPOSITORY / "docs" / "study"
@@ -115,6 +115,12 @@ def test_the_readme_is_a_page_with_the_study_s_picture():
     assert len(README.splitlines()) <= 80 and README.count("](") <= 25 and "docs/study/pareto.svg" in README
     code = re.findall(r"^```bash\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     assert max(len(line) for block in code for line in block.splitlines()) <= 95
+
+
+def test_the_recorded_pictures_are_those_of_the_recorded_values():
+    """`make pictures` draws them again. A report that was recorded before it held its answers has none here."""
+    for name, picture in site_module("study").answer_pictures().items():
+        assert (FOLDER / name).read_text() == picture, name
 
 
 @pytest.mark.parametrize(("name", "report"), [("answers.svg", DEMO), ("pretrained_answers.svg", PRETRAINED)])

@@ -15,8 +15,9 @@ from rl.configuration.training import Eta, Rehearsal
 from rl.demo.methods import METHODS
 from rl.demo.study import SEEDS as SEEDS_OF_THE_STUDY
 from rl.demo.study import parser
-from rl.evaluation.analysis.over_seeds import base_values, compare_seeds
 from rl.evaluation.analysis.paired_test import holm
+from rl.evaluation.analysis.trade_off import base_values
+from rl.evaluation.over_seeds import compared
 from tests.docs.conftest import rows, site_module
 from tests.programs import REPOSITORY
 
@@ -61,16 +62,10 @@ def test_every_recorded_result_follows_from_the_recorded_values(name):
     baselines = list(dict.fromkeys(pair.split(" - ")[1] for pair in recorded["differences"]))
     primary = {tuple(pair.split(" - ")): list(of) for pair, of in recorded.get("primary", {}).items()}
     columns = [column for of in recorded["differences"].values() for column in of]
-    found = compare_seeds(
-        values,
-        list(recorded["methods"]),
-        baselines,
-        list(dict.fromkeys(columns)),
-        primary,
-        recorded.get("drawn_with"),
-    )
+    about = {"labels": recorded["methods"], "columns": list(dict.fromkeys(columns))}
+    found = compared(values, about | {"drawn_with": recorded.get("drawn_with")}, baselines, primary)
     for part in ("bases", "methods", "differences", "primary"):
-        results = getattr(found, part)
+        results = found[part]
         for row, column in ((row, column) for row, of in recorded.get(part, {}).items() for column in of):
             stored, result = recorded[part][row][column], results[row][column]
             for fact in stored.keys() - {"values"}:
@@ -383,7 +378,7 @@ def test_the_picture_shows_the_methods_values():
 
     content = SEEDS
     found = trade_offs_over_seeds(content)
-    for name, drawing in pareto_files(found, study_page.LEADING).items():
+    for name, drawing in pareto_files(found).items():
         assert (FOLDER / name).read_text() == drawing
     assert len(found) == 2
     roles = {name: METHODS[name].role for name in content["methods"] if name in METHODS}

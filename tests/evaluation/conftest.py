@@ -1,16 +1,13 @@
-"""Run folders as training leaves them, with made-up metrics and dumps; two reports of made-up samples."""
+"""Run folders as training leaves them, with made-up metrics; two reports of made-up samples."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from rl.evaluation.analysis.comparison import compare
-from rl.evaluation.analysis.findings import Findings
-from rl.evaluation.analysis.paired_test import PairedTest, paired_tests
 from rl.evaluation.report.answer_grid import AnswerGrid
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
@@ -75,38 +72,3 @@ def math_run(made_up_report, tmp_path):
     made.method("dph_js", skill=1.5, family="DPH-JS", eta=0.2, label="DPH-JS")
     made.method("dph_js_low", skill=1.5, family="DPH-JS", eta=0, label="eta 0")
     return made
-
-
-FORMS = {"base": 4.04, "grpo": 1.52, "dph_js": 3.61}
-
-
-@pytest.fixture(scope="session")
-def measured(made_up_report, tmp_path_factory):
-    """A base, GRPO and DPH-JS on two splits of SQL, and FORMS as the number of styles of each."""
-    made = made_up_report(tmp_path_factory.mktemp("measured"), prompts=6)
-    for name in FORMS:
-        made.method(name)
-    comparison = compare(read_spec(made.write()))
-    summaries = {
-        name: {split: summary | {"styles": [FORMS[name], 0.0, 5.0]} for split, summary in of_splits.items()}
-        for name, of_splits in comparison.summaries.items()
-    }
-    return replace(comparison, summaries=summaries)
-
-
-UP, DOWN, INCLUDES_0 = (0.2, 0.01), (-0.2, 0.01), (0.1, 0.01)  # of a test: difference and p_holm
-
-
-def findings(comparison, **changed: tuple[float, float]) -> Findings:
-    """What is found if the tests of `first_second_metric` had this difference and p_holm, and no other did.
-
-    "out_" before a name is the second split; without it a change is of the first split.
-    """
-    tests = []
-    for test in paired_tests(comparison):
-        split = "out_" if test.split == "out_of_domain" else ""
-        name = f"{split}{test.first}_{test.second}_{test.metric.replace('@', '')}"
-        difference, p = changed.get(name, (0.2, 0.06))
-        interval = [difference, difference - 0.1, difference + 0.1]
-        tests.append(PairedTest(test.split, test.first, test.second, test.metric, 6, interval, p, p))
-    return Findings(comparison, tests)

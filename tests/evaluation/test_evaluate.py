@@ -164,6 +164,12 @@ def rejected(folder: Path) -> dict[str, dict]:
         },
         "evaluate.models has 'a/b', and files are named after it: choose a name without /": {"models": {"a/b": base}},
         "evaluate.splits has 'mine.greedy', and files": {"splits": {"mine.greedy": str(folder / "other.parquet")}},
+        "evaluate.models has bsae and no base, and evaluate.base is null, so there": {"models": {"bsae": base}},
+        "first has a report of grpo on amc23, bird. This one would": {
+            "output": stored,
+            "models": {"base": base, "js": run},
+            "benchmarks": ["bird"],
+        },
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
         "evaluate.paper='gpt' must be ": {"paper": "gpt"},
         "later.parquet row 0: its id 201 has another prompt in": {

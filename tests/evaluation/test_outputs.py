@@ -80,6 +80,8 @@ def test_the_table_at_the_end(tmp_path):
     data = write_parquet(tmp_path / "test.parquet", math_row(1), math_row(2))
     sampled = write_samples(tmp_path / "math.jsonl", data, {1: [1, 0, 0, 1], 2: [0, 0, 0, 0]})
     greedy = write_samples(tmp_path / "math.greedy.jsonl", data, {1: [1], 2: [0]}, n=1, temperature=0.0)
-    heads, *_, row = pass_table({"base": {path.name: path for path in (sampled, greedy)}}).splitlines()
-    assert heads.split() == ["model", "split", "prompts", "greedy", "Pass@1", "Pass@8", "Pass@n", "n"]
-    assert row.split() == ["base", "math", "2", "0.5000", "0.2500", "-", "0.5000", "4"]
+    drawn = {"base": {path.name: path for path in (sampled, greedy)}}
+    heads, *_, row = pass_table(drawn, solved_in=3).splitlines()
+    assert heads.split() == ["model", "split", "prompts", "greedy", "Pass@1", "Pass@3", "Pass@n", "n"]
+    assert row.split() == ["base", "math", "2", "0.5000", "0.2500", "0.5000", "0.5000", "4"]
+    assert pass_table(drawn, solved_in=8).splitlines()[-1].split()[5] == "-"

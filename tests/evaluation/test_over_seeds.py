@@ -9,19 +9,19 @@ import pytest
 from scipy import stats
 
 from rl.common.errors import UserError
-from rl.evaluation.analysis.over_seeds import (
+from rl.evaluation.analysis.paired_test import holm
+from rl.evaluation.over_seeds import (
     BaseError,
     Difference,
     OverSeeds,
-    SeedComparison,
     columns_of,
-    compare_methods,
-    compare_primary,
-    compare_seeds,
+    compared,
+    differences,
     seed_values,
+    seeds_page,
+    write_parts,
+    write_seeds,
 )
-from rl.evaluation.analysis.paired_test import holm
-from rl.evaluation.report.seeds import seeds_page, write_parts, write_seeds
 from rl.evaluation.spec import specification
 
 PROMPTS, N = 4, 32
@@ -84,8 +84,9 @@ def test_means_and_intervals_over_seeds(written):
 def test_the_second_draw_keeps_what_the_first_cannot_have():
     """The first draw is what keep rates are relative to, and the second's rate says how much of them is chance."""
     values = {name: [{"Pass@1": 0.5, "keep rate": 0.8}] * 2 for name in ("base_again", "grpo")}
-    found = compare_seeds(values | {"base": [{"Pass@1": 0.5}] * 2}, ["grpo"], [], ["Pass@1", "keep rate"])
-    assert {name: [*columns] for name, columns in found.bases.items()} == {
+    about = {"labels": {"grpo": "GRPO"}, "columns": ["Pass@1", "keep rate"]}
+    found = compared(values | {"base": [{"Pass@1": 0.5}] * 2}, about, [])
+    assert {name: [*columns] for name, columns in found["bases"].items()} == {
         "base": ["Pass@1"],
         "base_again": ["Pass@1", "keep rate"],
     }
@@ -118,8 +119,8 @@ def test_primary_comparisons_are_corrected_together_and_with_the_base(written):
     # Holm: the smallest of three times 3, the next times 2.
     corrected = {"dph_js - grpo": 1.0, "dph_js - base": 1.0, "grpo - base": 0.6144}
     assert {pair: found["p_holm"] for pair, found in primary.items()} == pytest.approx(corrected, abs=1e-4)
-    named = table[table.index("named before the runs") : table.index("Differences, seed by seed")]
-    assert "| GRPO minus base | 0.375 ± 1.588, p 0.614 |" in named and "| DPH-JS minus base | 0.500 ± 0.000" in named
+    named = table[table.index("named before the runs") : table.index("Other differences")]
+    assert "| GRPO minus base | – | 0.375 ± 1.588, p 0.614 |" in named
 
 
 def minus_base(drawn_with: list[int] | None, again: list[float] | None = None) -> Difference:
@@ -127,7 +128,7 @@ def minus_base(drawn_with: list[int] | None, again: list[float] | None = None) -
     draws = {"base": [0.42] * 4} if again is None else {"base": [0.84 - value for value in again], "base_again": again}
     values = {"grpo": [0.5, 0.52, 0.54, 0.56], **draws}
     columns = {name: [{"Pass@1": value} for value in of] for name, of in values.items()}
-    found = compare_primary(columns, {("grpo", "base"): ["Pass@1"]}, drawn_with)["grpo - base"]["Pass@1"]
+    found = differences(columns, {("grpo", "base"): ["Pass@1"]}, drawn_with)["grpo - base"]["Pass@1"]
     assert found.mean == pytest.approx(0.11) and found.p_holm == found.p
     return found
 
@@ -169,86 +170,57 @@ def test_the_interval_of_a_difference_from_the_base_covers_the_truth():
     assert covered[True] / runs > 0.92 and covered[False] / runs < 0.9
 
 
-def test_the_table_has_a_row_for_each_method_and_difference(written):
-    folder, _, table = written
-    values = table[table.index("| greedy") - 5 :]
-    rows = [line for line in values.splitlines() if line.startswith("|")]
-    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[:6]}
-    assert len(widths) == 1
+def test_one_table_has_a_row_for_each_method_and_difference(written):
+    _, _, table = written
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
     assert rows[4].startswith("| GRPO | 1.000 ± 0.000 | 0.625 ± 1.588 |")
-    assert any(
-        row.startswith("| DPH-JS minus GRPO | 0.000 ± 0.000, p 1.000 | 0.125 ± 1.588, p 1.000 |") for row in rows
-    )
-    assert "greedy, out of domain" in table and "Pass@1, out of domain" in table
+    assert rows[-1].startswith("| DPH-JS minus GRPO | 0.000 ± 0.000, p 1.000 | 0.125 ± 1.588, p 1.000 |")
+    assert "greedy, out of domain" in rows[0] and "Pass@1, out of domain" in rows[0]
 
 
-def test_groups_of_questions_have_a_table_of_their_own_and_are_not_compared(written):
+def test_groups_of_questions_have_values_and_are_not_compared(written):
     folder, *_ = written
-    reports = [json.loads((folder / f"seed_{seed}" / "report.json").read_text()) for seed in (1, 2)]
-    for report in reports:
-        for name, halved in (("base", 0.5), ("grpo", 0.25), ("dph_js", 0.5)):
-            of_split = report[name]["in_domain"]
-            passed = {k: [halved * value for value in values] for k, values in of_split["pass@k"].items()}
-            groups = {"ambiguous": of_split | {"pass@k": passed}, "plain": of_split}
-            report[name]["in_domain"] = of_split | {"groups": {"ambiguous": groups}}
-    labels = {"grpo": "GRPO", "dph_js": "DPH-JS"}
-    columns = list(columns_of(reports[0]["grpo"], 8))
-    found = compare_seeds(seed_values(reports, ["base", *labels], 8), list(labels), ["grpo"], columns)
+    report = json.loads((folder / "seed_1" / "report.json").read_text())
+    of_splits = report["dph_js"]
+    whole = of_splits["in_domain"]
+    halved = {k: [0.5 * value for value in values] for k, values in whole["pass@k"].items()}
     # A group called as another split does not take its column; DPH-JS's Pass@1 is .75, the group's half of it.
-    named = {"kind": {"out of domain": groups["ambiguous"]}}
-    alike = {split: of_split | {"groups": named} for split, of_split in reports[0]["dph_js"].items()}
-    [values] = seed_values([{"dph_js": alike}], ["dph_js"], 8)["dph_js"]
-    [passed, *_] = alike["out_of_domain"]["pass@k"]["1"]
-    assert passed == pytest.approx(0.75) and values["Pass@1, out of domain"] == passed
-    assert values["Pass@1, group out of domain"] == 0.5 * passed
-    methods = found.methods
-    # Pass@1 of GRPO is .5 and .75; a quarter of them are .125 and .1875.
-    assert methods["grpo"]["Pass@1, ambiguous"].values == pytest.approx([0.125, 0.1875])
-    assert methods["grpo"]["Pass@1, plain"].values == pytest.approx([0.5, 0.75])
-    table = seeds_page(found, labels, [1, 2], "in_domain").partition("Groups of the questions, in domain:\n\n")[2]
-    table = table.partition("\n\n")[0]
-    columns, _, of_base, *rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
-    assert columns[:4] == [f"{name}, ambiguous" for name in ("greedy", "Pass@1", "Pass@8", "Pass@32")]
-    assert of_base[:3] == ["base", "1.000", "0.125"] and [row[0] for row in rows] == ["GRPO", "DPH-JS"]
-    compared = found.differences["dph_js - grpo"]
-    assert {"greedy, out of domain", "Pass@1, out of domain"} < {*compared} < {*found.columns}
+    groups = {"kind": {"out of domain": whole | {"pass@k": halved}, "plain": whole}}
+    [values] = seed_values([{"dph_js": of_splits | {"in_domain": whole | {"groups": groups}}}], ["dph_js"], 8)["dph_js"]
+    assert values["Pass@1, out of domain"] == pytest.approx(0.75) == 2 * values["Pass@1, group out of domain"]
+    assert values["Pass@1, plain"] == values["Pass@1"]
+    about = {"labels": {"dph_js": "JS", "grpo": "GRPO"}, "columns": list(columns_of(of_splits, 8))}
+    found = compared({"dph_js": [values] * 2, "grpo": [values] * 2}, about, ["grpo"])
+    assert "Pass@1, plain" in found["methods"]["grpo"]
+    assert {"greedy, out of domain", "Pass@1"} < {*found["differences"]["dph_js - grpo"]} < {*about["columns"]}
 
 
 def test_one_seed_has_no_interval_and_no_p():
     assert OverSeeds.of([0.5]) == OverSeeds([0.5], 0.5, None)
-    of_seed = {name: {"greedy": OverSeeds.of([value])} for name, value in (("grpo", 0.5), ("dph_js", 0.75))}
-    differences = compare_methods(of_seed, ["grpo"], ["greedy"])
-    found = SeedComparison({}, of_seed, ["greedy"], differences)
-    text = seeds_page(found, {"grpo": "GRPO", "dph_js": "JS"}, [1], "bird")
-    assert "Seed 1 alone." in text and "| JS minus GRPO | 0.250 |" in text
-    assert "Differences, which one seed cannot test:\n\n|" in text and "nothing" not in text
+    values = {"grpo": [{"greedy": 0.5}], "dph_js": [{"greedy": 0.75}]}
+    about = {"labels": {"grpo": "GRPO", "dph_js": "JS"}, "columns": ["greedy"], "seeds": [1], "splits": ["bird"]}
+    text = seeds_page(compared(values, about, ["grpo"]) | about)
+    assert text.startswith("Seed 1 alone, ") and "| JS minus GRPO | 0.250 |" in text
 
 
-def test_differences_that_are_equal_in_every_seed_have_the_p_of_the_sign_test():
-    values = {"grpo": [0.5, 0.5, 0.5], "dph_js": [0.6, 0.6, 0.6]}
-    methods = {name: {"greedy": OverSeeds.of(of), "same": OverSeeds.of([0.5] * 3)} for name, of in values.items()}
-    found = compare_methods(methods, ["grpo"], ["greedy", "same"])["dph_js - grpo"]
-    assert (found["greedy"].p, found["same"].p) == (2 / 2**3, 1)
-
-
-def test_where_a_divergence_is_worse_is_said_as_where_it_is_better():
-    def methods(**values):
-        return {name: {c: OverSeeds.of(v) for c, v in of.items()} for name, of in values.items()}
-
-    zero = {"greedy": [0.0, 0.0, 0.0], "greedy, out of domain": [0.0, 0.0, 0.0], "Pass@8": [0.0, 0.0, 0.0]}
-    of_js = {"greedy": [0.1, 0.101, 0.102], "greedy, out of domain": [-0.1, -0.101, -0.102], "Pass@8": [0.0, 0.1, 0.2]}
-    found = compare_methods(methods(grpo=zero, dph_js=of_js), ["grpo"], [*of_js])
-    # t of [.1, .101, .102] is .101 sqrt(3) / .001 = 174.9 with 2 degrees of freedom; of [0, .1, .2] sqrt(3).
-    p = [found["dph_js - grpo"][column].p for column in of_js]
-    assert p == pytest.approx([3.27e-5, 3.27e-5, 0.2254], rel=2e-3)
-    assert [value.p_holm for value in found["dph_js - grpo"].values()] == pytest.approx(holm(p))
-    whole = SeedComparison({}, methods(grpo=zero, dph_js=of_js), [*of_js, "keep"], found)
-    text = seeds_page(whole, {"grpo": "GRPO", "dph_js": "JS"}, [1, 2, 3], "in_domain")
-    assert "\nLeft out, because a run has no value: keep.\n" in text
-    assert "\n- Higher with p at most 0.05:\n  - greedy: JS minus GRPO\n" in text
-    assert "\n- Lower with p at most 0.05:\n  - greedy, out of domain: JS minus GRPO\n" in text
-    assert "corrected by Holm over the columns of one pair (here are 1 pair with 3 tests):" in text
-    assert "| **-0.101 ± 0.002, p < 0.001** | 0.100 ± 0.248, p 0.225 |" in text
+def test_differences_have_the_p_of_the_t_test_or_the_sign_test_corrected_by_holm():
+    of_js = {"greedy": [0.1, 0.101, 0.102], "Pass@1": [-0.1, -0.101, -0.102], "Pass@8": [0.0, 0.1, 0.2]}
+    of_js |= {"equal": [0.1] * 3, "same": [0.0] * 3}
+    values = {
+        "dph_js": [{c: of[i] for c, of in of_js.items()} for i in range(3)],
+        "grpo": [dict.fromkeys(of_js, 0.0)] * 3,
+    }
+    found = differences(values, {("dph_js", "grpo"): [*of_js]})["dph_js - grpo"]
+    # t of [.1, .101, .102] is .101 sqrt(3) / .001 = 174.9 with 2 degrees of freedom; of [0, .1, .2] sqrt(3). Equal
+    # differences have the p of the sign test, 2 / 2^3.
+    p = [found[column].p for column in of_js]
+    assert p == pytest.approx([3.27e-5, 3.27e-5, 0.2254, 0.25, 1], rel=2e-3)
+    assert [value.p_holm for value in found.values()] == pytest.approx(holm(p))
+    assert [column for column, value in found.items() if value.significant] == ["greedy", "Pass@1"]
+    about = {"labels": {"grpo": "GRPO", "dph_js": "JS"}, "columns": [*of_js], "seeds": [1, 2, 3], "splits": ["bird"]}
+    text = seeds_page(compared(values, about, ["grpo"]) | about)
+    assert "| **-0.101 ± 0.002, p < 0.001** | 0.100 ± 0.248, p 0.676 |" in text
 
 
 def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_path):
@@ -300,15 +272,8 @@ def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_pat
     assert content["drawn_with"] == [101, 101]
     asked = content["questions"]
     assert asked["in_domain"]["prompts"] == PROMPTS and len(asked["out_of_domain"]["sha256"]) == 1
-    fewer = asked | {"in_domain": asked["in_domain"] | {"prompts": 96}}
-    assert "differ in the prompts of in_domain: they" in refused({"sampling": content["sampling"], "questions": fewer})
     others = asked | {"out_of_domain": asked["out_of_domain"] | {"sha256": ["another"]}}
-    assert "differ in the sha256 of out_of_domain: they" in refused({"questions": others})
-    assert "has seed 1, which another part has too" in refused({"questions": asked, "seeds": [1]})
-    # An older file knows less, which forbids nothing.
-    parts[1].write_text(json.dumps(json.loads(parts[1].read_text()) | {"seeds": [2], "questions": {}}))
-    joined = write_parts(tmp_path / "older", "study", parts, ["grpo"]).with_suffix(".json")
-    assert json.loads(joined.read_text())["questions"] == asked
+    assert "differ in questions: they" in refused({"sampling": content["sampling"], "questions": others})
     parts[1].write_text(json.dumps(content | {"seeds": [3, 4], "bases": {"base": {"Pass@1": 0.5}}}))
     assert "part_2.json is not the .json file of a study (TypeError" in refused({})
     parts[1].write_text(json.dumps({key: value for key, value in content.items() if key != "columns"}))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rl.evaluation.analysis.paired_test import holm, sign_flip_p
+from rl.evaluation.analysis.paired_test import PairedTest, holm, sign_flip_p
 
 
 def test_sign_flips_by_hand():
@@ -34,3 +34,19 @@ def test_holm_by_hand():
     # In order: 4 * .01, 3 * .02 = .06, 2 * .04 = .08, 1 * .05 raised to the one before.
     assert holm([0.04, 0.01, 0.05, 0.02]) == pytest.approx([0.08, 0.04, 0.08, 0.06])
     assert holm([]) == [] and holm([0.3]) == [0.3] and holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("difference", "p_holm", "verdict"),
+    [
+        ([0.1, 0.01, 0.2], 0.05, "higher"),
+        ([-0.1, -0.2, -0.01], 0.05, "lower"),
+        # A fall whose interval excludes 0 is not called chance.
+        ([-0.1, -0.2, -0.01], 0.06, "lower before correction"),
+        ([0.1, 0.01, 0.2], 0.06, "higher before correction"),
+        ([0.1, 0.0, 0.2], 0.01, "inconclusive"),
+    ],
+)
+def test_verdicts(difference, p_holm, verdict):
+    test = PairedTest("bird", "grpo", "base", "pass@8", 20, difference, 0.01, p_holm)
+    assert test.verdict == test.as_json()["verdict"] == verdict

@@ -29,8 +29,10 @@ def report(splits=ALL, methods=("base", "base_again", "grpo", "mine"), labels=No
         for i, name in enumerate(methods)
     }
     test = {"first": "grpo", "second": "base", "metric": "pass@8", "prompts": 30, "difference": [0.01, -0.02, 0.04]}
+    test |= {"verdict": "inconclusive"}
     tests = [test | {"split": split, "p": 0.25, "p_holm": 0.5} for split in splits]
-    return found | {"_labels": {name: name.upper() for name in methods} | (labels or {}), "_tests": tests}
+    labels = {name: name.upper() for name in methods} | (labels or {})
+    return found | {"_labels": labels, "_tests": tests, "_solved_in": 8}
 
 
 def test_averages_are_those_of_their_rows():
@@ -100,6 +102,11 @@ def test_averages_need_every_benchmark():
     assert ours["GRPO"][-1] == Cell(pytest.approx(52), digits=2)
     ours = {row.label: row.cells for row in part.rows if row.source == "ours"}
     assert ours["GRPO"][-1] is None and ours["GRPO"][0] is not None and ours["GRPO"][-2] is None
+
+
+def test_solved_in_is_the_reports():
+    *_, table, _ = tables_of(results_of([report(["bird"]) | {"_solved_in": 4}]), None)
+    assert "Pass@4" in {lower for _, lower in table.columns} and "Pass@8" not in {lower for _, lower in table.columns}
 
 
 def test_several_reports_make_one_table():

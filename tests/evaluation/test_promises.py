@@ -2,7 +2,7 @@
 
 import pytest
 
-from rl.evaluation.analysis.promises import failed_promises, held_promises
+from rl.evaluation.analysis.promises import failed_promises
 
 
 @pytest.fixture
@@ -41,12 +41,3 @@ def test_grpo_is_below_the_base_and_the_recipe_above_grpo(report):
     both["dph_f_solved_cap"]["in_domain"]["pass@k"]["32"] = [0.76]
     assert failed_promises(both) == []
     assert failed_promises(report(base=[1.3], dph_f_solved_cap=[1.0])) == []
-
-
-def test_what_holds_is_said_of_the_methods_that_were_run(report):
-    found = held_promises(report(base=[1.3], grpo=[0.14], dph_js=[0.81], dph_f_solved_cap=[1.0], dapo=[0.1]))
-    assert found == [
-        "GRPO ends in one style and has a lower Pass@32 than BASE",
-        "DPH_JS keeps several styles",
-        "DPH_F_SOLVED_CAP keeps several styles and has a higher Pass@32 than GRPO",
-    ]

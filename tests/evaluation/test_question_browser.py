@@ -29,9 +29,26 @@ def test_the_browser_shows_the_samples(run):
     rows_of = {(f["group"], f["name"]): f["rows"] for f in split["filters"]}
     assert rows_of["Hard", "hard"] == [0, 1, 2, 3] and len(rows_of["Family", "any"]) == 3
     lost = base.correct[:, :8].any(axis=1) & ~grpo.correct.any(axis=1)
+    assert split["start"] == 0  # no other method is there
     assert (
         rows_of.get(("Lost (the base solved it in 8 samples, no sample correct)", "by GRPO"), [])
         == np.flatnonzero(lost[grid.order]).tolist()
+    )
+
+
+def test_the_page_opens_with_a_plain_question_that_one_method_lost_and_another_kept(run):
+    comparison, grid = run.comparison, run.grid
+    names = {name: name.upper() for name in ("base", "grpo", "dph_f", "dph_js")}
+    base, grpo, js = (comparison.samples[name]["in_domain"].correct for name in ("base", "grpo", "dph_js"))
+    [split] = json.loads(browser_data(comparison, {"In domain": grid}, names))["splits"]
+    found = {f["name"]: f["rows"] for f in split["filters"] if f["group"] == question_browser.ONE_LOST}
+    lost = base[:, :8].any(axis=1) & ~grpo.any(axis=1)
+    one, both = lost & js.any(axis=1), lost & ~js.any(axis=1)
+    rows = {"GRPO lost, DPH_JS kept": one, "GRPO and DPH_JS lost": both}
+    for name, of in rows.items():
+        assert found.get(name, []) == np.flatnonzero(of[grid.order]).tolist()
+    assert split["start"] == (
+        min(split["filters"].index(f) for f in split["filters"] if f["name"] in found) if found else 0
     )
 
 

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from rl.common.errors import UserError
 from rl.data.benchmarks import BENCHMARKS
 from rl.data.questions import answer_kind
-from rl.evaluation.splits import PRESETS, SplitSettings, splits_of, without_effect
+from rl.evaluation.splits import PRESETS, SplitSettings, splits_of
 
 OWN = SplitSettings(4, 0.9, 0.8, 50, max_prompt_length=100, max_response_length=200, greedy=False)
 
@@ -60,15 +60,7 @@ def test_benchmarks_custom_splits_and_overrides(data):
     assert (splits["mine"].files, splits["two"].files) == (("a.parquet",), ("b", "c"))
 
 
-def test_settings_of_own_splits_have_no_effect_on_benchmarks(data):
-    given = ["evaluate.n=64", "evaluate.greedy=False", "data.max_response_length=8192", "evaluate.output=o"]
-    alone = config(data, benchmarks=["math500"])
-    assert without_effect(alone, given) == (
-        "evaluate.n, data.max_response_length: only for evaluate.splits. The benchmarks are sampled with the paper's "
-        'settings; evaluate.settings="{math500:{n:...}}" changes one of them.'
-    )
-    assert without_effect(alone, ["evaluate.greedy=False"]) is None
-    assert without_effect(config(data, benchmarks=["math500"], splits={"mine": "a.parquet"}), given) is None
+def test_a_rescored_split_has_the_settings_of_the_first(data):
     assert list(splits_of(config(data, benchmarks="bird"))) == ["bird"]
     rescored = {"corrected": {"of": "bird", "files": "c.parquet"}}
     splits = splits_of(config(data, benchmarks="bird", settings={"bird": {"n": 2}}, rescored=rescored))

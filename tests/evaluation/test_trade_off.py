@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from rl.evaluation.analysis.paired_test import paired_tests
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_offs_over_seeds
 
 
@@ -24,58 +23,17 @@ def test_the_frontier_is_what_no_other_method_reaches_in_both_means():
     assert found.frontier == ["a", "b", "d", "twin"]  # c lies below b's mean of (60, 80)
 
 
-def test_methods_ahead_of_the_base_are_named_with_their_seeds():
+def test_methods_above_the_base_in_both_are_named_with_their_seeds():
     found = trade_off(
         one=[(45, 90), (45, 75)], both=[(41, 81), (50, 85)], neither=[(50, 79), (50, 79)], gold_e=[(90, 99), (90, 99)]
     )
     assert found.sentence == (
-        "In domain, 2 of 3 methods have more right answers and more solved questions than the base: BOTH (in 2 of 2 "
-        "seeds) and ONE (in 1 of 2 seeds). Learns from gold answers, so not counted: GOLD_E."
+        "In domain, above the base in Pass@1 and Pass@8: ONE (in 1 of 2 seeds) and BOTH (in 2 of 2 seeds)."
     )
-    many = trade_off(**{f"m{i}": [(50 + i, 90)] for i in range(6)})
-    assert many.sentence.endswith("than the base: M0, M1, M2, M3 and 2 more.")
-    alone = trade_off(a=[(50, 90)], b=[(30, 30)])
-    assert alone.sentence.startswith("In domain, 1 of 2 methods has more right answers")
-
-
-def test_a_seed_is_compared_with_its_own_base():
-    """Parts of a study that ran on other machines may have other bases."""
-    found = replace(trade_off(a=[(45, 90), (45, 90)], b=[(30, 30), (30, 30)]), bases=[(30, 70), (50, 90)])
-    assert found.sentence.endswith("than the base: A (in 1 of 2 seeds).")
-
-
-def test_without_one_ahead_the_nearest_on_each_side_is_named():
-    found = trade_off(right=[(60, 75)], further=[(70, 60)], solving=[(38.5, 95)], same=[(40, 80)])
-    assert found.sentence == (
-        "In domain, no method has both more right answers and more solved questions than the base. Of those with more "
-        "right answers RIGHT comes nearest, 5.0 points of Pass@8 below the base. Of those with more solved questions "
-        "SOLVING comes nearest, 1.5 points of Pass@1 below the base."
-    )
-    nothing = trade_off(a=[(30, 30)], b=[(31, 30)]).sentence
-    assert nothing == "In domain, no method has both more right answers and more solved questions than the base."
-
-
-def test_the_nearest_is_one_of_those_whose_gain_is_beyond_chance():
-    found = trade_off(right=[(60, 75)], chance=[(50, 79)])
-    nothing = "In domain, no method has both more right answers and more solved questions than the base."
-    assert "Of those with more right answers CHANCE comes nearest, 1.0 points of Pass@8 below" in found.sentence
-    found.points["chance"] = replace(found.points["chance"], gains=(False, False))
-    found.points["right"] = replace(found.points["right"], gains=(True, False))
-    said = "Of those with more right answers beyond chance RIGHT comes nearest, 5.0 points of Pass@8 below the base."
-    assert found.sentence == f"{nothing} {said}"
-    found.points["right"] = replace(found.points["right"], gains=(False, False))
-    assert found.sentence == nothing
-
-
-def test_means_that_differ_by_rounding_are_equal():
-    up = 80.0 + 1e-12
-    found = trade_off(same=[(40.0 + 1e-12, up)], twin=[(40.0, 80.0)], right=[(60, up)], solving=[(40.0 - 1e-12, 95)])
-    assert found.frontier == ["solving", "right"]
-    assert found.sentence == (
-        "In domain, no method has both more right answers and more solved questions than the base. Of those with more "
-        "right answers RIGHT comes nearest, with the base's Pass@8. Of those with more solved questions SOLVING comes "
-        "nearest, with the base's Pass@1."
-    )
+    # A seed is compared with its own base, and equal means may differ in their last digits.
+    alone = replace(trade_off(a=[(45, 90), (45, 90)], b=[(30, 30), (30, 30)]), bases=[(30, 70), (50, 90)])
+    assert alone.sentence.endswith(": A (in 1 of 2 seeds).")
+    assert trade_off(same=[(40.0 + 1e-12, 90.0)], b=[(30, 30)]).sentence.endswith("Pass@8: no method.")
 
 
 def test_values_over_seeds_become_points_of_every_split():
@@ -107,12 +65,9 @@ def test_values_over_seeds_become_points_of_every_split():
 
 
 def test_a_report_has_the_intervals_of_its_tables(run):
-    near, far = trade_offs(run.comparison, paired_tests(run.comparison))
+    near, far = trade_offs(run.comparison)
     assert list(near.points) == ["grpo", "dph_f", "dph_js"] and far.split == "out_of_domain"
     for name, point in near.points.items():
         found = run.report[name]["in_domain"]["pass@k"]
         assert point.intervals == tuple([100 * v for v in found[k]] for k in ("1", "8"))
         assert point.values == [(100 * found["1"][0], 100 * found["8"][0])]
-        verdicts = {c["predicate"]: c["verdict"] for c in run.report["_claims"] if c["method"] == name}
-        in_claims = (verdicts[f"higher {metric} than the base"] for metric in ("Pass@1", "Pass@8"))
-        assert far.points[name].gains == tuple(verdict == "supported" for verdict in in_claims)

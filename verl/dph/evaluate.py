@@ -19,7 +19,6 @@ from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.checks.files import check_file, check_model
@@ -32,11 +31,12 @@ from rl.configuration.names import EVALUATE
 from rl.configuration.settle import absolute
 from rl.data.training_run import CONSOLE, Run, earlier_checkpoints
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.compared_runs import SPEC
 from rl.evaluation.outputs import (
     GREEDY,
     SAMPLED,
+    SPEC,
     check_base,
+    check_report,
     evaluation_spec,
     pass_table,
     require_base_judged_alike,
@@ -45,7 +45,7 @@ from rl.evaluation.outputs import (
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import PAGE, REPORT, write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
-from rl.evaluation.splits import Split, splits_of, without_effect
+from rl.evaluation.splits import Split, splits_of
 from verl.dph.checks.model import bound_context, context, tensor_parallel
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
@@ -201,15 +201,13 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
             _check_methods(config.evaluate, drawn)
         checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
     earlier_drawn = {f"{name}, step {step}": found for name in earlier for step, found in checkpoints[name].items()}
-    sys.stdout.write(pass_table(drawn | earlier_drawn))
-    if BASE in drawn and config.evaluate.report:
+    sys.stdout.write(pass_table(drawn | earlier_drawn, config.evaluate.solved_in))
+    if config.evaluate.report:
         spec = evaluation_spec(config, splits, drawn, checkpoints, runs)
         spec.write(folder / SPEC)
         tables = write_tables([write_report(spec, folder)], folder, config.evaluate.paper)
         written = [folder / PAGE, folder / REPORT, *tables]
         sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
-    elif config.evaluate.report:
-        sys.stdout.write(f"No report: it compares with a model named {BASE}, or with evaluate.base.\n")
     *_, newest = config.evaluate.models
     samples = next(iter(own[newest].values()))
     sys.stdout.write(f"Next: {shlex.join(['dph', 'inspect', str(samples)])} (outcomes, pass counts and examples)\n")
@@ -266,9 +264,6 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     has_base = BASE in evaluate.models or evaluate.base is not None
     _check_methods(evaluate, [BASE_AGAIN] if has_base and (evaluate.base_again or evaluate.base is not None) else [])
     splits = splits_of(config)
-    given = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
-    if sentence := without_effect(config, given):
-        logger.warning(sentence)
     for name, split in splits.items():
         for file in split.files:  # of a benchmark they exist
             check_file(f"evaluate.{f'rescored.{name}.files' if split.of else f'splits.{name}'}", Path(file))
@@ -279,8 +274,15 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         raise UserError(
             f"evaluate.groups has {sorted(absent)[0]}, which no row has in its extra_info: correct or remove it."
         )
+    if evaluate.report and not has_base:
+        raise UserError(
+            f"evaluate.models has {listed(evaluate.models)} and no {BASE}, and evaluate.base is null, so there is "
+            f"nothing to compare with: name the initial policy {BASE}, or set evaluate.report=False."
+        )
+    if evaluate.report:
+        check_report(Path(evaluate.output).expanduser(), evaluate.models, splits)
     for name, split in splits.items():
-        if evaluate.report and has_base and split.settings.n < evaluate.solved_in:
+        if evaluate.report and split.settings.n < evaluate.solved_in:
             raise UserError(
                 f"{name} has {split.settings.n} samples per prompt, but the report's keep rate needs Pass@"
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."

@@ -4,15 +4,20 @@ scipy.stats.permutation_test gives the same p-values (tests/evaluation), but tak
 1,500 prompts.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
 from rl.evaluation.measures import TESTED, metrics_for
 from rl.evaluation.spec import BASE
-from rl.metrics.bootstrap import SEED, Interval, mean_interval
+from rl.metrics.bootstrap import LEVEL, SEED, Interval, mean_interval
 
+HIGHER, LOWER, INCONCLUSIVE = "higher", "lower", "inconclusive"
+# The interval excludes 0, but p is too large after the correction.
+UNCORRECTED = {HIGHER: "higher before correction", LOWER: "lower before correction"}
+SIGNIFICANT = 1 - LEVEL
 PERMUTATIONS = 20_000
 # Up to this number of prompts all 2^P assignments of signs are enumerated, so that the p-value is exact.
 _ENUMERATED_PROMPTS = 14
@@ -37,14 +42,26 @@ class PairedTest:
     p: float
     p_holm: float
 
+    @property
+    def verdict(self) -> str:
+        """HIGHER or LOWER, one of UNCORRECTED, or INCONCLUSIVE if the interval includes 0."""
+        _, low, high = self.difference
+        if low <= 0 <= high:
+            return INCONCLUSIVE
+        side = HIGHER if low > 0 else LOWER
+        return side if self.p_holm <= SIGNIFICANT else UNCORRECTED[side]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"verdict": self.verdict}
+
 
 def paired_tests(comparison: Comparison) -> list[PairedTest]:
     """Test each trained method against the base, and each two trained methods, in every metric that both have.
 
-    In a pair, the method with a divergence comes before the one without.
+    In a pair, a method that rehearses comes before one that does not.
     """
     spec = comparison.spec
-    trained = spec.without_divergence + spec.with_divergence
+    trained = sorted(spec.trained, key=lambda name: name in spec.rehearsing)
     pairs = [(name, BASE) for name in spec.trained]
     pairs += [(second, first) for i, first in enumerate(trained) for second in trained[i + 1 :]]
     return [test for split in spec.splits for pair in pairs for test in _tests_of_pair(comparison, split, *pair)]

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rl.evaluation.analysis.claims import ONE_STYLE, ONE_STYLE_ENTROPY, SEVERAL_STYLES, SEVERAL_STYLES_ENTROPY
 from rl.evaluation.spec import BASE
 
+# Bounds on the entropy of styles. In the demo, after 60 steps with seeds 1 to 3, it was at most .11 with GRPO (.03 with
+# seed 31), and .94 to 1.0 with DPH-JS at eta 0.5.
+ONE_STYLE_ENTROPY, SEVERAL_STYLES_ENTROPY = 0.35, 0.6
 # A difference in Pass@n that counts. In the demo GRPO's Pass@32 was .16 to .23 below the base's in seven runs (seeds 1,
 # 2, 3 and 31 at 60 steps, others at 30, 48 and 80), and the recipe's .12 above GRPO's (seed 1).
 PASS_AT_N = 0.05
@@ -45,23 +47,6 @@ def failed_promises(report: dict[str, Any]) -> list[str]:
     if not (found := _in_domain(report)):
         return [f"The report has none of {', '.join(PROMISES)} in domain, so nothing can be checked; run one of them."]
     return [sentence for name, summary in found.items() for sentence in _failed(report, name, summary)]
-
-
-def held_promises(report: dict[str, Any]) -> list[str]:
-    """The promises of the methods that were run, in words, if none failed.
-
-    Args:
-        report: the content of report.json.
-    """
-    parts = []
-    for name, summary in _in_domain(report).items():
-        promise, labels = PROMISES[name], report["_labels"]
-        words = [SEVERAL_STYLES if promise.several_styles else ONE_STYLE]
-        for side, other in (("lower", promise.below), ("higher", promise.above)):
-            if other in report:
-                words.append(f"has a {side} Pass@{summary['n']} than {labels[other]}")
-        parts.append(f"{labels[name]} {' and '.join(words)}")
-    return parts
 
 
 def _in_domain(report: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ import numpy as np
 from rl.common.errors import UserError
 from rl.evaluation.analysis.samples import JudgedSamples, SampleSet
 from rl.evaluation.measures import MEASURES, OF_GROUPS, RESULT, SYNTAX
-from rl.metrics.bootstrap import mean_interval, ratio_interval
+from rl.metrics.bootstrap import mean_interval
 from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
 from rl.metrics.distinct_n import ORDERS
 from rl.metrics.majority import ks_of_majority, majority_at_k
@@ -118,11 +118,8 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
     """
     n = samples.n
     interval = {name: mean_interval(values) for name, values in metrics.items()}
-    named = len(samples.style_names)
-    # [P, styles] int: samples in each style, and the correct ones among them.
-    all_styles, among_correct = (style_counts(samples.style, of, named) for of in (samples.style >= 0, samples.correct))
+    all_styles = style_counts(samples.style, samples.style >= 0, len(samples.style_names))  # [P, styles] int
     shares = (all_styles.sum(axis=0) / samples.style.size).tolist()
-    accuracies = [ratio_interval(among_correct[:, i], all_styles[:, i]) for i in range(named)]
     of_k = {"pass@k": _ks_of_pass(metrics), "maj@k": ks_of_majority(n), "mean@k": (n,)}
     return {
         "n": n,
@@ -135,7 +132,6 @@ def summarise(samples: SampleSet, metrics: dict[str, np.ndarray], by_result: boo
         "overlong": len(samples.metadata.overlong_ids),
         "truncated": float(samples.truncated.mean()),
         "style_share": dict(zip(samples.style_names, shares, strict=True)) or None,
-        "style_accuracy": dict(zip(samples.style_names, accuracies, strict=True)) or None,
     }
 
 

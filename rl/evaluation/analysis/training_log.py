@@ -8,7 +8,6 @@ import math
 from pathlib import Path
 
 from rl.common.errors import UserError, file_errors
-from rl.data.training_run import newest_manifest
 
 # {metric: {step: value}}, steps ascending
 TrainingLog = dict[str, dict[int, float]]
@@ -65,18 +64,3 @@ def _before(log: TrainingLog, step: int) -> TrainingLog:
     """The values before a step, and the metrics that have some."""
     kept = {metric: {at: value for at, value in values.items() if at < step} for metric, values in log.items()}
     return {metric: values for metric, values in kept.items() if values}
-
-
-def training_files(log: Path) -> dict[str, str] | None:
-    """{SHA-256: name} of the files with the prompts that a run was trained on; None if no checkpoint says it.
-
-    Args:
-        log: the run's training log: a file or a folder, in the run's folder or in a subfolder of it.
-
-    Raises:
-        UserError: a checkpoint's manifest is damaged.
-    """
-    manifests = (newest_manifest(folder) for folder in (log.parent, log.parent.parent))
-    manifest = next((found for found in manifests if found), None)
-    files = manifest["data"].get("train_files") if manifest else None
-    return {digest: Path(path).name for path, digest in files.items()} if files else None

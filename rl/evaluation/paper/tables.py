@@ -26,7 +26,6 @@ from rl.evaluation.measures import TESTED, metrics_for
 from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
 from rl.evaluation.table import Cell, Row, Table, latex, markdown
 from rl.evaluation.tables import counted, metric_cell, tests_table, values_table
-from rl.metrics.pass_at_k import SOLVED_IN
 
 OURS, PAPER = "ours", "paper"
 _CAPTIONS = {
@@ -82,6 +81,7 @@ class Results:
     summaries: dict[str, dict[str, dict]]
     labels: dict[str, str]
     tests: list[dict]  # paired_test.PairedTest
+    solved_in: dict[str, int]  # by split
 
     @property
     def splits(self) -> list[str]:
@@ -96,6 +96,7 @@ def results_of(reports: Sequence[dict]) -> Results:
     """
     summaries: dict[str, dict[str, dict]] = {}
     labels: dict[str, str] = {}
+    solved_in: dict[str, int] = {}
     for report in reports:
         labels |= report["_labels"]
         for name in report["_labels"]:
@@ -104,7 +105,8 @@ def results_of(reports: Sequence[dict]) -> Results:
                 if split in of_method:
                     raise UserError(f"Two reports have {name} on {split}: give one of them.")
                 of_method[split] = summary
-    return Results(summaries, labels, [test for report in reports for test in report["_tests"]])
+                solved_in[split] = report["_solved_in"]
+    return Results(summaries, labels, [test for report in reports for test in report["_tests"]], solved_in)
 
 
 def tables_of(results: Results, setting: str | None) -> list[Table]:
@@ -168,7 +170,7 @@ def _split_table(results: Results, split: str) -> Table:
     summaries = {name: of[split] for name, of in results.summaries.items() if split in of}
     n = (summaries.get(BASE) or next(iter(summaries.values())))["n"]
     caption, name = counted(split_name(split), summaries, n), f"dph-split-{split.replace('_', '-')}"
-    return values_table(summaries, metrics_for(TESTED, n, SOLVED_IN), results.labels, caption, name)
+    return values_table(summaries, metrics_for(TESTED, n, results.solved_in[split]), results.labels, caption, name)
 
 
 def _cell(summary: dict | None, metric: str) -> Cell | None:
@@ -205,7 +207,7 @@ def _read_report(path: Path) -> dict:
             report = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"The report {path} is not JSON: make it again.") from error
-    if not isinstance(report, dict) or not {"_labels", "_tests"} <= report.keys():
+    if not isinstance(report, dict) or not {"_labels", "_tests", "_solved_in"} <= report.keys():
         raise UserError(f"{path} is not a report.json of this version: make it again from its samples.")
     return report
 

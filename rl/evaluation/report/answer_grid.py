@@ -5,14 +5,16 @@ and two greys tell the model's most frequent wrong answer to the question from o
 order in all panels: group by group, and within a group the questions that the base answers most often come first.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import wrap
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from rl.evaluation.analysis.comparison import Comparison
-from rl.evaluation.analysis.findings import leading_methods
 from rl.evaluation.analysis.samples import SampleSet
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.theme import (
@@ -29,6 +31,8 @@ from rl.evaluation.spec import BASE, BASE_AGAIN, GOLD
 from rl.metrics.bootstrap import SEED
 from rl.metrics.distinct_answers import NO_VOTE
 
+KINDS = "0123456789abcdefghijklmnopqrstuvwxyz"
+MOST_SHOWN = 3  # trained methods that are shown at once
 # From a larger split, this many questions are drawn with a fixed seed.
 MOST_QUESTIONS = 120
 WITHOUT_STYLES = {
@@ -39,10 +43,12 @@ WITHOUT_STYLES = {
 }
 # In pixels: the height of all rows together, and the limits of one.
 HEIGHT, LEAST_ROW, MOST_ROW = 460, 3.6, 16
-# The picture's sizes in pixels.
-PICTURE_WIDTH, MARGIN, GAP = 1000, 16, 24
-HEAD, BLOCK_HEAD = 108, 26  # above all blocks, and above each
+# The pictures: {name of a file: its width in pixels and the panels beside each other}.
+PICTURES = {"answers.svg": (1000, 4), "answers_narrow.svg": (360, 2)}
+MARGIN, GAP, LINE = 16, 24, 22
+HEAD, BLOCK_HEAD = 46, 26  # above all blocks of a panel, and above each
 KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and a letter of its name
+CAPTION_LETTER = 8
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,16 @@ class Block:
     rows: int
     drawing: Markup
     height: int  # pixels
+
+    @classmethod
+    def of(cls, name: str, start: int, cells: np.ndarray, fills: Sequence[str], questions: int) -> "Block":
+        """
+        Args:
+            cells: [rows, n] int, positions in `fills`.
+            questions: of all blocks together.
+        """
+        height = round(len(cells) * min(max(HEIGHT / questions, LEAST_ROW), MOST_ROW))
+        return cls(name, start, len(cells), _drawing(cells, fills), height)
 
 
 @dataclass(frozen=True)
@@ -116,9 +132,9 @@ class AnswerGrid:
         return np.sort(self.kinds[method][self.order], axis=1)
 
     def panel(self, comparison: Comparison, method: str, look: Look) -> Panel:
-        summary, samples = comparison.summaries[method][self.split], comparison.samples[method][self.split]
-        n = samples.n
-        figures = f"Pass@1 {100 * summary['mean@k'][str(n)][0]:.0f} · Pass@{n} {100 * summary['pass@k'][str(n)][0]:.0f}"
+        summary, n = comparison.summaries[method][self.split], comparison.samples[method][self.split].n
+        k = comparison.spec.solved_in
+        figures = f"Pass@1 {100 * summary['mean@k'][str(n)][0]:.0f} · Pass@{k} {100 * summary['pass@k'][str(k)][0]:.0f}"
         if summary["styles"]:
             figures += f" · {summary['styles'][0]:.1f} styles"
         shares = np.bincount(self.kinds[method][self.order].ravel(), minlength=len(self.fills)) / (len(self.order) * n)
@@ -128,28 +144,27 @@ class AnswerGrid:
         blocks, start = [], 0
         for of_group, rows in self.blocks:
             cells = self.cells(method)[start : start + rows]
-            height = round(rows * min(max(HEIGHT / len(self.order), LEAST_ROW), MOST_ROW))
-            blocks.append(Block(of_group, start, rows, self._drawing(cells), height))
+            blocks.append(Block.of(of_group, start, cells, [*self.fills.values()], len(self.order)))
             start += rows
         description = f"{look.label}, {len(self.order)} questions × {n} samples: {parts}"
         return Panel(look, figures, blocks, description)
 
-    def _drawing(self, cells: np.ndarray) -> Markup:
-        """One path per colour; runs of equal cells are one rectangle, and thin lines cut them into cells."""
-        rows, n = cells.shape
-        paths: dict[int, list[str]] = {}
-        for y, row in enumerate(cells):
-            x = 0
-            for kind, run in groupby(row.tolist()):
-                width = len(list(run))
-                paths.setdefault(kind, []).append(f"M{x} {y}h{width}v.9h-{width}z")
-                x += width
-        fills = list(self.fills.values())
-        drawn = "".join(f'<path fill="{fills[kind]}" d="{"".join(of)}"/>' for kind, of in sorted(paths.items()))
-        lines = "".join(f"M{x} 0V{rows}" for x in range(1, n))
-        return Markup(
-            f'<svg viewBox="0 0 {n} {rows}" preserveAspectRatio="none">{drawn}<path class="cuts" d="{lines}"/></svg>'
-        )
+
+def _drawing(cells: np.ndarray, fills: Sequence[str]) -> Markup:
+    """One path per colour; runs of equal cells are one rectangle, and thin lines cut them into cells."""
+    rows, n = cells.shape
+    paths: dict[int, list[str]] = {}
+    for y, row in enumerate(cells):
+        x = 0
+        for kind, run in groupby(row.tolist()):
+            width = len(list(run))
+            paths.setdefault(kind, []).append(f"M{x} {y}h{width}v.9h-{width}z")
+            x += width
+    drawn = "".join(f'<path fill="{fills[kind]}" d="{"".join(of)}"/>' for kind, of in sorted(paths.items()))
+    lines = "".join(f"M{x} 0V{rows}" for x in range(1, n))
+    return Markup(
+        f'<svg viewBox="0 0 {n} {rows}" preserveAspectRatio="none">{drawn}<path class="cuts" d="{lines}"/></svg>'
+    )
 
 
 def _kinds(samples: SampleSet) -> np.ndarray:
@@ -167,40 +182,83 @@ def _kinds(samples: SampleSet) -> np.ndarray:
 
 
 def shown_methods(comparison: Comparison) -> list[str]:
-    """The base, the headline's methods, and of the others the best by Pass@solved_in on the first split.
+    """The base and MOST_SHOWN trained methods: the first, and the best others by Pass@solved_in on the first split.
 
-    A method that learns from gold answers is not a candidate.
+    A method that learns from gold answers is not among the best.
     """
-    spec, leading = comparison.spec, leading_methods(comparison.spec)
-    others = [name for name in spec.trained if name not in leading and spec.methods[name].role != GOLD]
-    solved = {name: comparison.metrics[name][spec.splits[0]][f"pass@{spec.solved_in}"].mean() for name in others}
-    return [BASE, *leading, *sorted(others, key=lambda name: -solved[name])[:1]]
+    spec, (first, *others) = comparison.spec, [*comparison.spec.trained, ""]
+    candidates = [name for name in others if name and spec.methods[name].role != GOLD]
+    solved = {name: comparison.metrics[name][spec.splits[0]][f"pass@{spec.solved_in}"].mean() for name in candidates}
+    best = sorted(candidates, key=lambda name: -solved[name])[: MOST_SHOWN - 1]
+    return [BASE, *(name for name in spec.trained if name == first or name in best)]
 
 
-def answer_figure(comparison: Comparison) -> str:
-    """answers.svg: the grid of the first split as a picture, for pages that cannot hold the report.
+def answers_content(comparison: Comparison) -> dict[str, Any]:
+    """What the pictures show: the methods of `shown_methods` on the first split. It is report.json's "_answers".
 
-    It shows the methods of `shown_methods`, and follows the reader's dark scheme.
+    A row is a text with a character of KINDS per cell.
     """
     spec = comparison.spec
     grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)
-    shown = shown_methods(comparison)
-    panels = [grid.panel(comparison, name, looks[name]) for name in shown]
-    rows = sum(block.height + (BLOCK_HEAD if block.name else 0) for block in panels[0].blocks)
-    names = ", ".join(looks[name].label for name in shown)
+    panels = []
+    for name in shown_methods(comparison):
+        rows = ["".join(KINDS[kind] for kind in row) for row in grid.cells(name).tolist()]
+        figures = grid.panel(comparison, name, looks[name]).figures
+        panels.append({"label": looks[name].label, "colour": looks[name].colour.css, "figures": figures, "rows": rows})
+    return {
+        "caption": grid.caption,
+        "fills": grid.fills,
+        "blocks": [[*block] for block in grid.blocks],
+        "panels": panels,
+    }
+
+
+def answer_files(content: Mapping[str, Any]) -> dict[str, str]:
+    """{name of a file: the grid as SVG}, for pages that cannot hold the report. They follow the reader's dark scheme.
+
+    Args:
+        content: what answers_content returns.
+    """
+    return {name: _answer_figure(content, *layout) for name, layout in PICTURES.items()}
+
+
+def _answer_figure(content: Mapping[str, Any], width: int, columns: int) -> str:
+    panels, fills = [], list(content["fills"].values())
+    for panel in content["panels"]:
+        cells, start, blocks = np.array([[KINDS.index(kind) for kind in row] for row in panel["rows"]]), 0, []
+        for name, rows in content["blocks"]:
+            blocks.append(Block.of(name, start, cells[start : start + rows], fills, len(cells)))
+            start += rows
+        panels.append(panel | {"blocks": blocks})
+    occurring = {KINDS.index(kind) for panel in content["panels"] for row in panel["rows"] for kind in row}
+    columns = min(columns, len(panels))
+    caption = wrap(content["caption"], round(width / CAPTION_LETTER))
+    rows = sum(block.height + (BLOCK_HEAD if block.name else 0) for block in panels[0]["blocks"])
+    key: list[tuple[float, float, str, str]] = []
+    x, y = float(MARGIN), float(MARGIN + LINE * len(caption))
+    for name, fill in ((name, fill) for i, (name, fill) in enumerate(content["fills"].items()) if i in occurring):
+        entry = KEY_GLYPH + KEY_LETTER * len(name)
+        if x > MARGIN and x + entry > width:
+            x, y = float(MARGIN), y + LINE
+        key.append((x, y, name, fill))
+        x += entry
+    top, panel_width = y + LINE + GAP, (width - 2 * MARGIN - (columns - 1) * GAP) / columns
+    panel_height = HEAD + rows + GAP
+    placed = [
+        (MARGIN + i % columns * (panel_width + GAP), top + i // columns * panel_height, panel)
+        for i, panel in enumerate(panels)
+    ]
     return ENVIRONMENT.get_template("answers.svg").render(
-        width=PICTURE_WIDTH,
-        height=round(MARGIN + HEAD + rows + MARGIN),
+        width=width,
+        height=round(placed[-1][1] + panel_height - GAP + MARGIN),
         margin=MARGIN,
-        gap=GAP,
+        line=LINE,
         head=HEAD,
         block_head=BLOCK_HEAD,
-        key_glyph=KEY_GLYPH,
-        key_letter=KEY_LETTER,
-        panel_width=(PICTURE_WIDTH - 2 * MARGIN - (len(shown) - 1) * GAP) / len(shown),
+        panel_width=panel_width,
         colours=COLOURS,
-        key=grid.key,
-        panels=panels,
-        caption=grid.caption,
-        description=f"{names}. {grid.caption}",
+        key=key,
+        panels=placed,
+        caption=caption,
+        description=f"{', '.join(panel['label'] for panel in panels)}. {content['caption']}",
     )

@@ -1,6 +1,6 @@
 """The figures of report.html: plots with captions, grouped by the question that they answer."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,17 +8,19 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from rl.evaluation.analysis.comparison import Comparison, Progress
+from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.prompt_metrics import transition_shares
+from rl.evaluation.measures import SHOWN, in_words, metrics_for
 from rl.evaluation.report.canvas import inline_svg
 from rl.evaluation.report.plots import (
     checkpoints_plot,
+    difference_plot,
     eta_families,
     eta_plot,
-    interval_plot,
     pass_at_k_plot,
     stacked_plot,
 )
-from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills, style_looks
+from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills
 from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
 from rl.evaluation.tables import of_groups
 from rl.metrics.bootstrap import Interval, mean_interval
@@ -67,24 +69,44 @@ class Figures:
         return [group for group in groups if group.panels]
 
     def of_styles(self) -> list[Group]:
-        """The base's accuracy in each style, and how often every method answers in it, for splits of SQL."""
+        """How often every method answers in each style, for splits of SQL."""
         splits = [split for split in self.spec.splits if self.comparison.samples[BASE][split].style_names]
         if not splits:
             return []
-        names, accuracies, shares = (*self.spec.styles, OTHERS), [], []
+        fills, shares = style_fills((*self.spec.styles, OTHERS)), []
         for split in splits:
-            found = self._summaries(split)[BASE]["style_accuracy"]
-            values = {style: interval for style, interval in found.items() if interval}
-            alt = "Accuracy: " + ", ".join(f"{style} {100 * value[0]:.1f}" for style, value in values.items())
-            accuracies.append(self._panel("accuracy", split, alt, interval_plot, values, style_looks(names)))
             of_methods = {name: summary["style_share"] for name, summary in self._summaries(split).items()}
-            shares.append(self._stacked("share", split, of_methods, style_fills(names), self.looks))
-        about = "Per cent of the base’s samples in a style that are correct, with 95 % intervals over questions."
-        of_shares = "Per cent of all samples, correct or not."
-        return [
-            Group("Where the base is right", about, accuracies),
-            Group("What each model answers in", of_shares, shares, fills=style_fills(names)),
-        ]
+            shares.append(self._stacked("share", split, of_methods, fills, self.looks))
+        return [Group("Styles", "Per cent of all samples, correct or not.", shares, fills=fills)]
+
+    def differences(self, split: str, tests: Iterable[PairedTest], shown: Collection[str]) -> list[Panel]:
+        """A panel per metric: the shown methods minus the base, and minus the first method."""
+        n = self.comparison.samples[BASE][split].n
+        panels: list[Panel] = []
+        found = [test for test in tests if test.split == split and test.first in shown]
+        for metric in metrics_for(SHOWN, n, self.spec.solved_in):
+            rows, looks = {}, {}
+            for test in (test for test in found if test.metric == metric):
+                of_base = test.second in (BASE, BASE_AGAIN)
+                if of_base or test.second == self.spec.trained[0]:
+                    row, look = f"{test.first} - {test.second}", self.looks[test.first]
+                    label = f"{look.label} − {self.looks[test.second].label}: {test.verdict}"
+                    rows[row], looks[row] = test.difference, replace(look, label=label)
+            if rows:
+                alt = self._in_words(rows, in_words(metric), looks)
+                caption = f": {in_words(metric)}"
+                panels.append(
+                    self._panel(
+                        f"difference-{metric[:4]}{len(panels)}",
+                        split,
+                        alt,
+                        difference_plot,
+                        rows,
+                        looks,
+                        caption=caption,
+                    )
+                )
+        return panels
 
     def _pass_at_k(self) -> Group:
         """A panel per split, and one for each of its groups of questions."""
@@ -186,9 +208,12 @@ class Figures:
         )
         return self._panel(kind, split, alt, stacked_plot, shares, fills, looks)
 
-    def _in_words(self, values: Mapping[str, Interval | None], metric: str) -> str:
+    def _in_words(
+        self, values: Mapping[str, Interval | None], metric: str, looks: dict[str, Look] | None = None
+    ) -> str:
+        looks = looks or self.looks
         parts = [
-            f"{self.looks[name].label} " + ("none" if value is None else f"{100 * value[0]:.1f}")
+            f"{looks[name].label} " + ("none" if value is None else f"{100 * value[0]:.1f}")
             for name, value in values.items()
         ]
         return f"{metric}: {', '.join(parts)}"

@@ -1,7 +1,6 @@
-// Long parts are folded on a phone. A link to a section unfolds it.
+// A link to a part that is folded unfolds it.
 (() => {
   const parts = [...document.querySelectorAll("details.fold")];
-  if (matchMedia("(max-width: 640px)").matches) parts.forEach((part) => (part.open = false));
   const unfold = () => {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     parts.filter((part) => target && target.contains(part)).forEach((part) => (part.open = true));
@@ -86,7 +85,6 @@
         list.append(line);
       });
       const read = () => {
-        document.querySelector("#questions details").open = true;
         document.getElementById("questions").scrollIntoView();
         questionBox.focus({ preventScroll: true });
       };
@@ -135,7 +133,7 @@
     show();
   };
 
-  const fillFilters = (row) => {
+  const fillFilters = (filter, row) => {
     const groups = new Map([["", filterBox]]);
     filterBox.replaceChildren();
     chosen().filters.forEach(({ group, name, rows }, i) => {
@@ -145,6 +143,7 @@
       }
       groups.get(group).append(element("option", `${name} (${rows.length})`, { value: i }));
     });
+    filterBox.value = filter;
     fillQuestions(row);
   };
 
@@ -169,7 +168,7 @@
       const row = +start + Math.min(rows - 1, Math.floor(((clientY - top) / height) * rows));
       const distances = chosen().questions.map((question) => Math.abs(question.row - row));
       tapped = true;
-      fillFilters(distances.indexOf(Math.min(...distances)));
+      fillFilters(0, distances.indexOf(Math.min(...distances)));
     }),
   );
   document.querySelectorAll(".script, .without-script").forEach((part) => (part.hidden = !part.hidden));

@@ -177,15 +177,16 @@ def stacked_plot(
     return figure
 
 
-def interval_plot(page: str, intervals: dict[str, Interval], looks: dict[str, Look]) -> Figure:
-    """A share with its interval per row, and its number on the right; intervals: {row: [value, low, high]}."""
+def difference_plot(page: str, intervals: dict[str, Interval], looks: dict[str, Look]) -> Figure:
+    """A difference of shares with its interval per row, and its number on the right; {row: [value, low, high]}."""
     figure, axes = _row_canvas(page, [looks[name].label for name in intervals], right=46)
     for row, (name, interval) in enumerate(intervals.items()):
         at, colour = row + BAR_AT, looks[name].colour.on(page)
         value, low, high = (100 * v for v in interval)
+        axes.plot([0, 0], [at - BAR_HEIGHT / 2, at + BAR_HEIGHT / 2], color=INK.on(page), linewidth=1)
         axes.plot([low, high], [at, at], color=colour, linewidth=2.4, solid_capstyle="round")
         axes.plot([value], [at], color=colour, marker="o", markersize=7)
-        _write(axes, page, 1.03, at, f"{value:.1f}", fontweight="bold")
+        _write(axes, page, 1.03, at, f"{value:+.1f}".replace("-", "−"), fontweight="bold")
     axes.grid(axis="x")
     axes.margins(x=0.06)
     axes.xaxis.get_major_locator().set_params(nbins=5)

@@ -11,7 +11,8 @@ import numpy as np
 from markupsafe import Markup
 
 from rl.evaluation.analysis.comparison import Comparison
-from rl.evaluation.report.answer_grid import AnswerGrid
+from rl.evaluation.analysis.questions import PLAIN
+from rl.evaluation.report.answer_grid import AnswerGrid, shown_methods
 from rl.evaluation.spec import BASE
 from rl.metrics.bootstrap import SEED
 
@@ -30,6 +31,7 @@ VERDICTS = {
     "gold_timeout": "reference fails",
     "gold_empty": "reference returns nothing",
 }
+ONE_LOST = "Lost or kept, of what the base solved"
 _STYLE_COMMENT = re.compile(r"^\s*/\*\w+\*/\s*")
 
 
@@ -82,18 +84,17 @@ def _of_split(
         if questions and questions.references[position]:
             entries[row]["reference"] = number(questions.references[position])
     rows = sorted(entries)
-    shown = grid.order[rows]
-    # The first question that the reader sees is one that the first trained model has lost, if there is one.
-    lost = [comparison.metrics[name][grid.split]["lost"][shown] > 0 for name in [*names][1:2]]
+    filters = _filters(comparison, grid, names, grid.order[rows])
     return {
-        "start": int(lost[0].argmax()) if lost else 0,
+        # The page opens with a question that one model lost and another one kept, if there is one; a filter says so.
+        "start": next((i for i, found in enumerate(filters) if found["group"] == ONE_LOST), 0),
         "models": list(names.values()),
         "right": list(range(max(len(base.style_names), 1))),
         "styles": list(base.style_names),
         "fills": list(grid.fills.values()),
         "of": grid.of,
         "questions": [entries[row] for row in rows],
-        "filters": _filters(comparison, grid, names, shown),
+        "filters": filters,
     }
 
 
@@ -105,6 +106,7 @@ def _filters(comparison: Comparison, grid: AnswerGrid, names: dict[str, str], sh
         of_shown = np.array([values[position] for position in shown])
         title = key.replace("_", " ").capitalize()
         found += [(title, value.replace("_", " "), of_shown == value) for value in sorted(set(of_shown.tolist()))]
+    found += _lost_by_one(comparison, grid, names, shown)
     lost = f"Lost (the base solved it in {comparison.spec.solved_in} samples, no sample correct)"
     for title, metric in ((lost, "lost"), ("Newly solved", "newly_solved")):
         for name in (name for name in names if name != BASE):
@@ -114,6 +116,31 @@ def _filters(comparison: Comparison, grid: AnswerGrid, names: dict[str, str], sh
         {"group": group, "name": name, "rows": np.flatnonzero(passed).tolist()}
         for group, name, passed in found
         if passed.any()
+    ]
+
+
+def _lost_by_one(
+    comparison: Comparison, grid: AnswerGrid, names: dict[str, str], shown: np.ndarray
+) -> list[tuple[str, str, np.ndarray]]:
+    """Questions that the first shown method lost and the best other one kept, plain ones first, and those both lost."""
+    methods = [name for name in shown_methods(comparison) if name in names and name != BASE]
+    if len(methods) < 2:
+        return []
+    spec, (first, *others), metrics = (
+        comparison.spec,
+        methods,
+        {name: of[grid.split] for name, of in comparison.metrics.items()},
+    )
+    best = max(others, key=lambda name: np.mean(metrics[name][f"pass@{spec.solved_in}"]))
+    lost, kept = (metrics[name]["lost"][shown] for name in (first, best))
+    one, both = (lost > 0) & (kept == 0), (lost > 0) & (kept > 0)
+    grouped = comparison.questions[grid.split].few_valued() if grid.split in comparison.questions else {}
+    plain = next((values[PLAIN][shown] for values in grouped.values() if PLAIN in values), np.zeros(len(shown), bool))
+    label, other = names[first], names[best]
+    return [
+        (ONE_LOST, f"{label} lost, {other} kept: plain", one & plain),
+        (ONE_LOST, f"{label} lost, {other} kept", one),
+        (ONE_LOST, f"{label} and {other} lost", both),
     ]
 
 

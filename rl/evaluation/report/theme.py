@@ -100,8 +100,3 @@ def style_fills(style_names: tuple[str, ...]) -> dict[str, str]:
     """{style: fill} for the known styles and, last, Others. Fills repeat if there are more styles than fills."""
     known = {name: STYLE_FILLS[i % len(STYLE_FILLS)] for i, name in enumerate(style_names[:-1])}
     return known | {style_names[-1]: OTHERS_FILL}
-
-
-def style_looks(style_names: tuple[str, ...]) -> dict[str, Look]:
-    """{style: its look} with the fills of style_fills."""
-    return {name: Look(name, Colour("", fill, fill), "o") for name, fill in style_fills(style_names).items()}

@@ -1,30 +1,33 @@
-"""The tiles at the top of a page: the values of a metric on the first split, of the base and the first methods."""
+"""The top of a page: a sentence with the solved questions of each shown model, and tiles with a metric each."""
 
-import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rl.evaluation.analysis.claims import INCONCLUSIVE, LOWER, NOT_MEASURED, SUPPORTED, claimed_metrics, metric_name
-from rl.evaluation.analysis.findings import Findings
-from rl.evaluation.measures import in_display_unit, interval_of
+from rl.common.text import listed
+from rl.evaluation.analysis.comparison import Comparison
+from rl.evaluation.analysis.paired_test import HIGHER, INCONCLUSIVE, LOWER, UNCORRECTED, PairedTest
+from rl.evaluation.measures import in_display_unit, in_words, interval_of
 from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE, ReportSpec
 from rl.evaluation.table import NO_VALUE
+from rl.evaluation.tables import interval_cell
 from rl.metrics.styles import BY_OPENING
 
-MOST_BARS = 5
-SIGNS = {SUPPORTED: "▲", LOWER: "▼", INCONCLUSIVE: "≈", NOT_MEASURED: ""}
-IN_WORDS = {SUPPORTED: "higher than", LOWER: "lower than", INCONCLUSIVE: "not distinguishable from"}
+SIGNS = {HIGHER: "▲", LOWER: "▼", UNCORRECTED[HIGHER]: "△", UNCORRECTED[LOWER]: "▽", INCONCLUSIVE: "≈"}
 
 
 @dataclass(frozen=True)
 class Bar:
+    """A model's value; share, low and high in per cent of the full width."""
+
     look: Look
     value: str
-    share: float = 0  # per cent of the full width, like low and high
+    share: float = 0
     low: float = 0
     high: float = 0
-    sign: str = ""  # whether the value differs from the base's
-    in_words: str = ""  # the sign in words
+    difference: str = ""  # from the base, with its interval
+    sign: str = ""
+    in_words: str = ""  # the verdict on the difference
 
 
 @dataclass(frozen=True)
@@ -34,44 +37,62 @@ class Tile:
     bars: list[Bar]
 
 
-def tiles(findings: Findings, looks: dict[str, Look], headline: str) -> list[Tile]:
-    """Pass@1, Pass@n, styles or else the keep rate, and the other metrics that the headline names."""
-    comparison, split = findings.comparison, findings.spec.splits[0]
-    names = comparison.samples[BASE][split].style_names
-    metrics = [*findings.plain(split), "styles" if names else "keep_rate"]
-    others = [metric for metric in claimed_metrics(comparison, split) if metric not in metrics]
-    metrics += [metric for metric in others if re.search(rf"\b{metric_name(metric)}\b", headline)]
-    leading, trained = findings.leading, findings.spec.trained
-    shown = [BASE, *leading, *(name for name in trained if name not in leading)][:MOST_BARS]
-    found = []
+def headline(comparison: Comparison, shown: Sequence[str], looks: Mapping[str, Look]) -> str:
+    """What share of the first split's questions each model solves."""
+    spec, [split, *_] = comparison.spec, comparison.spec.splits
+    k, found = spec.solved_in, []
+    for name in shown:
+        solved = interval_of(comparison.summaries[name][split], f"pass@{k}")
+        found.append(f"{looks[name].label} {NO_VALUE if solved is None else f'{100 * solved[0]:.0f} %'}")
+    return f"Questions solved in {k} tries: {listed(found)}"
+
+
+def tiles(
+    comparison: Comparison, tests: Sequence[PairedTest], shown: Sequence[str], looks: Mapping[str, Look]
+) -> list[Tile]:
+    """Pass@1, Pass@solved_in, and styles or else the keep rate, on the first split."""
+    spec, [split, *_] = comparison.spec, comparison.spec.splits
+    samples = comparison.samples[BASE][split]
+    found = {
+        (test.first, test.metric): test
+        for test in tests
+        if test.split == split and test.second in (BASE, spec.noise_floor)
+    }
+    metrics = (f"mean@{samples.n}", f"pass@{spec.solved_in}", "styles" if samples.style_names else "keep_rate")
+    made = []
     for metric in metrics:
-        most = len(names) - 1 if metric == "styles" else 1
-        title = metric_name(metric)
-        bars = [_bar(findings, split, name, metric, most, looks[name]) for name in shown]
-        found.append(Tile(title[:1].upper() + title[1:], _about(findings.spec, metric, most), bars))
-    return found
+        most, tested = (len(samples.style_names) - 1, "style_diversity") if metric == "styles" else (1, metric)
+        bars = [
+            _bar(comparison.summaries[name][split], metric, most, looks[name], found.get((name, tested)))
+            for name in shown
+        ]
+        title = in_words(metric)
+        made.append(Tile(title[:1].upper() + title[1:], _about(spec, metric, most), bars))
+    return made
 
 
-def _bar(findings: Findings, split: str, name: str, metric: str, most: int, look: Look) -> Bar:
-    interval = interval_of(findings.comparison.summaries[name][split], metric)
+def _bar(summary: dict, metric: str, most: int, look: Look, test: PairedTest | None) -> Bar:
+    interval = interval_of(summary, metric)
     if interval is None:
         return Bar(look, NO_VALUE)
     value, digits = in_display_unit(metric, interval[0])
-    of_styles = metric == "styles"
-    verdict = findings.of_styles(split, name, BASE) if of_styles else findings.against_base(split, name, metric)
     share, low, high = (min(100 * v / most, 100) for v in interval)
-    words = f"{IN_WORDS[verdict]} the base" if verdict in IN_WORDS else ""
-    return Bar(look, f"{value:.{1 if of_styles else digits}f}", share, low, high, SIGNS[verdict], words)
+    shown = Bar(look, f"{value:.{1 if metric == 'styles' else digits}f}", share, low, high)
+    if test is None:
+        return shown
+    cell = interval_cell(test.metric, test.difference, signed=True)
+    difference = f"{cell.text} {cell.behind}" if metric == test.metric else ""
+    words = f"{test.verdict}; difference of the {in_words(test.metric)} from the base {cell.text} {cell.behind}, "
+    words += f"p {test.p:.3f}, {test.p_holm:.3f} after Holm’s correction"
+    return Bar(look, shown.value, share, low, high, difference, SIGNS[test.verdict], words)
 
 
 def _about(spec: ReportSpec, metric: str, most: int) -> str:
-    family, _, k = metric.partition("@")
+    k = spec.solved_in
     styles = "ways of writing" if spec.styles_by == BY_OPENING else "forms of SQL"
-    m = spec.solved_in
     return {
         "mean": "right at the first try, per cent",
         "pass": f"right at least once in {k} tries, per cent",
-        "greedy": "right at temperature 0, per cent",
-        "keep_rate": f"Pass@{m} on what the base solved in {m} samples, per cent",
+        "keep_rate": f"Pass@{k} on what the base solved in {k} samples, per cent",
         "styles": f"{styles} among a question’s right answers, of {most}",
-    }[family]
+    }[metric.partition("@")[0]]
