@@ -73,14 +73,12 @@ class Row:
 
     Attributes:
         source: paper or ours; empty if all rows are ours.
-        note: below the label, on the page.
         colour: CSS, on the page.
     """
 
     label: str
     source: str
     cells: Sequence[Cell | None]
-    note: str = ""
     colour: str = ""
 
 

@@ -1,6 +1,7 @@
-// A link to a part that is folded unfolds it.
+// Long parts are folded on a phone. A link to a part that is folded unfolds it.
 (() => {
   const parts = [...document.querySelectorAll("details.fold")];
+  if (matchMedia("(max-width: 640px)").matches) parts.forEach((part) => (part.open = false));
   const unfold = () => {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     parts.filter((part) => target && target.contains(part)).forEach((part) => (part.open = true));
@@ -85,6 +86,7 @@
         list.append(line);
       });
       const read = () => {
+        document.querySelector("#questions details").open = true;
         document.getElementById("questions").scrollIntoView();
         questionBox.focus({ preventScroll: true });
       };

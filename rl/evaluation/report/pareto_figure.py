@@ -132,7 +132,8 @@ def pareto_figure(
         x, y = column * layout.panel_width, row * layout.panel_height
         panels.append(Panel(x, y, trade_off, layout, numbers, colours))
     seeds = max(len(point.values) for point in points.values())
-    key = [("◆", INK, "base model"), ("━", INK, "best trade-offs")]
+    spread = f"range of {seeds} seeds" if seeds > 1 else "95 % intervals"
+    key = [("◆", INK, "base model"), ("━", INK, "best trade-offs"), ("┼", INK, spread)]
     key += [(str(numbers[name]), colours[name], _named(point)) for name, point in points.items()]
     columns = max(1, round(layout.width / 290))
     placed = [
@@ -153,7 +154,6 @@ def pareto_figure(
             colours=COLOURS,
             panels=panels,
             key=placed,
-            spread=f"the range of {seeds} seeds" if seeds > 1 else "95 % intervals over questions",
             description=" ".join(of.sentence for of in trade_offs),
         )
     )
