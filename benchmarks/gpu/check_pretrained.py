@@ -1,33 +1,43 @@
-"""The demo with the pretrained model on one GPU, with the times of its phases and its memory.
+"""The demo with the pretrained model and vLLM on one GPU, stage by stage, with the times of its phases and its memory.
 
-    python check_pretrained.py REPORT.json [--device cuda_hf] [--steps 200] [--methods grpo,dph_js] [--out FOLDER]
+    python check_pretrained.py OUT --until STAGE [--device cuda] [--stop-at STEP] [--small]
 
-It runs `dph demo --model smollm2`, by default with GRPO and DPH-JS: samples, split, store, training, evaluation. If it
-is stopped, the same command continues. It writes the report in either case, with the steps so far. It fails if a step
-is missing or not finite, or if rollout and actor are not the same policy. --small has sizes for a CPU.
+STAGE is a stage of the demo, which is called with MaxRL and DPH-JS, 20 steps each, or the last one: ten steps of MaxRL
+with the rollout hf in vLLM's place. What is done is skipped, and what was stopped continues. --stop-at kills it like
+`kill -9` once the training run of STAGE has logged that step. OUT/reports gets pretrained.json after every call, and
+the demo's report. It fails if a step is missing or not finite, or if rollout and actor are not the same policy.
 """
 
 import argparse
 import json
+import os
+import shutil
+import signal
 import statistics
 import sys
-from collections.abc import Sequence
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rl.common.cli import user_errors_exit
 from rl.common.signals import exit_on_sigterm
-from rl.configuration.methods import methods
 from rl.data.training_run import LOGS
 from rl.demo.experiment import DEVICES, ignore_variables
-from rl.demo.methods import METHODS, method_names
+from rl.demo.methods import METHODS
 from rl.demo.models import SMOLLM2
+from rl.demo.progress import steps_trained
 from rl.demo.run import Demo
 from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
-DEFAULT_METHODS = "grpo,dph_js"
+# The method that also runs with the rollout hf, and the one that is stopped and resumed.
+RL, REHEARSAL = "maxrl", "dph_js"
+HF = f"{RL}_hf"
+STEPS, HF_STEPS = 20, 10
+# A run that is stopped after step 7 goes on from the checkpoint of step 5.
+WORDS = ["trainer.save_freq=5"]
 # The phases of a step and the metrics of their seconds.
 PHASES = {
     "rollout": "timing_s/gen",
@@ -37,51 +47,55 @@ PHASES = {
     "step": "timing_s/step",
 }
 MEMORY = "actor/perf/max_memory_allocated_gb"  # GiB, of the actor's process
+REWARD = "critic/score/mean"
 CORRELATION = "training/rollout_actor_probs_pearson_corr"
 # In bf16 a token's probability changes in the third digit. With other weights the correlation is far lower.
 LEAST_CORRELATION = 0.99
 STEP = "training/global_step"
-# The metrics of every step: all of them, on a GPU alone, and with D_pef rows alone. On a CPU the actor computes no
+# The metrics of every step: all of them, and with D_pef rows. On a GPU CORRELATION is one; on a CPU the actor has no
 # probabilities of its own before its update (bypass_mode in verl/dph/config/experiment/base/demo.yaml).
-OF_TRAINING, ON_A_GPU = ("actor/grad_norm",), (CORRELATION,)
-OF_REHEARSAL = ("dph/divergence", "dph/kl_ref_policy", "dph/rows")
+OF_TRAINING, OF_REHEARSAL = ("actor/grad_norm",), ("dph/divergence", "dph/rows")
+# What a resumed run repeats, to be compared.
+REPEATED = (REWARD, "actor/grad_norm", "dph/divergence")
 
-# A call on a lent machine ends within ten minutes, and the next one goes on from the last checkpoint.
-SAVING = "trainer.save_freq=10"
-
-# With --small: two steps of DPH-JS.
-SMALL_METHODS, SMALL_STEPS = ["dph_js"], 2
+# With --small: four steps, and one of hf.
+SMALL_STEPS = 4
 SMALL_MODEL = replace(SMOLLM2, train=16, in_domain=2, out_of_domain=1)
-# After a shorter fine-tuning few problems are solved in 7 of 8 samples: all correct samples are rehearsed.
 SMALL_WORDS = {
+    # After a shorter fine-tuning few problems are solved in 7 of 8 samples: all correct samples are rehearsed.
     "model": ["--steps=10", "--batch-size=8"],
     # Prompts without a correct sample are kept: those with one of 8 can be fewer than a batch.
     "split": ["--threshold=2", "--keep-zero"],
     "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all", "data.sft_top_k=8"],
-    "train_dph_js": [
-        *("data.train_batch_size=2", "data.sft_batch_size=2"),
-        *("actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=4"),
+    "train": [
+        *("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=4"),
+        "trainer.save_freq=2",
     ],
-    "evaluate_base": ["evaluate.n=8"],
-    "evaluate_dph_js": ["evaluate.n=8"],
+    f"train_{REHEARSAL}": ["data.sft_batch_size=2"],
+    "evaluate": ["evaluate.n=8"],
 }
 
 
-class SavingDemo(Demo):
-    """The demo with SAVING."""
+class Check(Demo):
+    """The demo up to one of its stages."""
+
+    def __init__(self, out: Path, device: str, small: bool, until: str):
+        steps, model = (SMALL_STEPS, SMALL_MODEL) if small else (STEPS, SMOLLM2)
+        super().__init__(out, [RL, REHEARSAL], steps, 1, device, model)
+        self.small, self.until = small, until
 
     def stages(self) -> list[Stage]:
-        return [replace(stage, command=[*stage.command, *self.words(stage.name)]) for stage in super().stages()]
+        hf = self.train(HF, METHODS[RL], self.own_draw, 1 if self.small else HF_STEPS)
+        of_hf = {"device=cuda": "device=cuda_hf"}
+        hf = replace(hf, command=[of_hf.get(word, word) for word in hf.command])
+        stages = [replace(stage, command=[*stage.command, *self._words(stage)]) for stage in super().stages()]
+        stages.append(replace(hf, command=[*hf.command, *self._words(hf)]))
+        return stages[: [stage.name for stage in stages].index(self.until) + 1]
 
-    def words(self, stage: str) -> list[str]:
-        return [SAVING] if stage.startswith("train_") else []
-
-
-class SmallDemo(SavingDemo):
-    """The demo with SMALL_WORDS too."""
-
-    def words(self, stage: str) -> list[str]:
-        return [*super().words(stage), *SMALL_WORDS.get(stage, [])]
+    def _words(self, stage: Stage) -> list[str]:
+        kind = stage.name.partition("_")[0]
+        small = [word for name in {kind: None, stage.name: None} for word in SMALL_WORDS.get(name, [])]
+        return [*(WORDS if kind == "train" else []), *(small if self.small else [])]
 
 
 def measured(log: TrainingLog) -> dict[str, Any]:
@@ -94,82 +108,94 @@ def measured(log: TrainingLog) -> dict[str, Any]:
     }
 
 
-def metrics_of(name: str, on_gpu: bool) -> list[str]:
-    """The metrics that each step of one of METHODS has."""
-    rehearses = any(part.name == "rehearsal" for part in methods()[METHODS[name].method].parts)
-    return [*OF_TRAINING, *(ON_A_GPU if on_gpu else ()), *(OF_REHEARSAL if rehearses else ())]
+def repeated(folder: Path) -> dict[str, dict[int, list[float]]]:
+    """{metric: {step: its value in each start}} of the steps that several starts of a run have logged."""
+    parts = [read_training_log(part) for part in sorted(folder.glob("*.jsonl"))]
+    found = {name: [part.get(name, {}) for part in parts] for name in REPEATED}
+    steps = sorted(set.intersection(*map(set, found[REWARD]))) if len(parts) > 1 else []
+    return {name: {step: [part[step] for part in of] for step in steps} for name, of in found.items() if all(of)}
 
 
-def failures(log: TrainingLog, steps: int, metrics: Sequence[str]) -> list[str]:
-    """Sentences about what is wrong in the log of a run.
-
-    Args:
-        log: its finite values.
-        steps: trained so far.
-        metrics: those that each of these steps has.
-    """
-    expected, found = list(range(1, steps + 1)), []
-    for metric in metrics:
+def failures(name: str, log: TrainingLog, on_gpu: bool) -> list[str]:
+    """Sentences about what is wrong in the finite values of a run's log so far."""
+    expected, found = list(range(1, 1 + int(max(log.get(STEP, {}), default=0)))), []
+    for metric in (*OF_TRAINING, *(OF_REHEARSAL if name == REHEARSAL else ()), *((CORRELATION,) if on_gpu else ())):
         if list(log.get(metric, {})) != expected:
-            found.append(f"{metric} is finite in steps {list(log.get(metric, {}))}, not in all of 1 to {steps}")
+            found.append(f"{name}: {metric} is finite in steps {list(log.get(metric, {}))}, not in all {len(expected)}")
     if len({*log.get("dph/rows", {}).values()}) > 1:
-        found.append(f"the number of D_pef rows changes: {log['dph/rows']}")
+        found.append(f"{name}: the number of D_pef rows changes: {log['dph/rows']}")
     if min(log.get(CORRELATION, {}).values(), default=1) < LEAST_CORRELATION:
-        found.append(f"the rollout is not the actor's policy: {CORRELATION} {log[CORRELATION]}")
+        found.append(f"{name}: the rollout is not the actor's policy: {CORRELATION} {log[CORRELATION]}")
     return found
 
 
-def report_of(demo: Demo) -> dict[str, Any]:
-    folders = {name: demo.out / "runs" / name / LOGS for name in demo.methods}
-    logs = {name: read_training_log(folder) for name, folder in folders.items() if any(folder.glob("*.jsonl"))}
+def report_of(demo: Check) -> dict[str, Any]:
+    folders = {name: demo.out / "runs" / name / LOGS for name in (RL, REHEARSAL, HF)}
+    folders = {name: folder for name, folder in folders.items() if any(folder.glob("*.jsonl"))}
+    logs = {name: read_training_log(folder) for name, folder in folders.items()}
     return {
         "device": demo.device,
         "stage_seconds": demo.pipeline.seconds,
         "measured": {name: measured(log) for name, log in logs.items()},
-        "failures": [
-            f"{name}: {sentence}"
-            for name, log in logs.items()
-            for sentence in failures(log, max(log.get(STEP, {}), default=0), metrics_of(name, not demo.on_cpu))
-        ],
+        "repeated": {name: repeated(folder) for name, folder in folders.items()},
+        "failures": [found for name, log in logs.items() for found in failures(name, log, not demo.on_cpu)],
         "log": logs,
     }
 
 
 def table(report: dict[str, Any]) -> str:
-    """Median seconds of a step's phases and the update's peak memory in GiB: a column per method."""
+    """Mean reward, median seconds of a step's phases and the update's peak memory in GiB: a column per run."""
     runs = report["measured"]
     lines = [["", *(f"{name}, {run['steps']} steps" for name, run in runs.items())]]
+    rewards = [report["log"][name].get(REWARD, {}).values() for name in runs]
+    lines.append([f"reward of {HF_STEPS} steps", *(_cell(_mean([*values][:HF_STEPS])) for values in rewards)])
     lines += [[f"{phase}, s", *(_cell(run["seconds"].get(phase)) for run in runs.values())] for phase in PHASES]
     lines.append(["update, GiB", *(_cell(run["peak_memory_gib"]) for run in runs.values())])
-    return "".join("".join(f"{cell:>20}" for cell in line) + "\n" for line in lines)
+    return "".join("".join(f"{cell:>22}" for cell in line) + "\n" for line in lines)
+
+
+def _mean(values: list[float]) -> float | None:
+    return statistics.mean(values) if values else None
 
 
 def _cell(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
+def kill_at(step: int, run: Path) -> None:
+    """End this process, and with it the run's, without a word once the run has logged a step."""
+    while steps_trained(run, step)[0] < step:
+        time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("report", type=Path)
-    parser.add_argument("--device", choices=DEVICES, help="default: the demo's")
-    parser.add_argument("--steps", type=int, default=200, help="training steps of each method (default: %(default)s)")
-    parser.add_argument("--methods", default=DEFAULT_METHODS, help="comma-separated, as of dph demo (%(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("outputs/gpu"), help="folder of the demo")
+    parser.add_argument("out", type=Path, help="folder of the demo")
+    parser.add_argument("--until", required=True, metavar="STAGE", help=f"task, ..., evaluate_base, train_{HF}")
+    parser.add_argument("--device", choices=DEVICES, default="cuda", help="default: %(default)s")
+    parser.add_argument("--stop-at", type=int, metavar="STEP", help="kill the run of STAGE after this step")
     parser.add_argument("--small", action="store_true", help="sizes for a CPU")
     options = parser.parse_args(arguments)
     exit_on_sigterm()
     ignore_variables()
-    folder = options.out.resolve()
     with user_errors_exit(resumes=True):
-        if options.small:
-            demo: Demo = SmallDemo(folder, SMALL_METHODS, SMALL_STEPS, 1, options.device, SMALL_MODEL)
-        else:
-            demo = SavingDemo(folder, method_names(options.methods), options.steps, 1, options.device, SMOLLM2)
+        demo = Check(options.out.resolve(), "cpu" if options.small else options.device, options.small, options.until)
+        reports = demo.out / "reports"
+        reports.mkdir(exist_ok=True)
+        if options.stop_at:
+            run = demo.out / "runs" / options.until.removeprefix("train_")
+            threading.Thread(target=kill_at, args=(options.stop_at, run), daemon=True).start()
         try:
-            demo.run()
+            if options.until == "evaluate_base":
+                demo.run()
+                for name in ("report.json", "report.html"):
+                    shutil.copy(demo.out / name, reports)
+            else:
+                demo.run_stages(demo.stages())
         finally:
             report = report_of(demo)
-            options.report.write_text(json.dumps(report, indent=1) + "\n")
+            (reports / "pretrained.json").write_text(json.dumps(report, indent=1) + "\n")
             sys.stdout.write(table(report) + "".join(f"FAILED: {sentence}\n" for sentence in report["failures"]))
     return bool(report["failures"])
 

