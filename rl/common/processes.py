@@ -1,8 +1,7 @@
-"""The processes of a program and its descendants: list them, measure their memory, end them."""
+"""The processes of a program and its descendants: list them, end them."""
 
 import signal
 import subprocess
-from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
@@ -29,14 +28,3 @@ def end_process_tree(process: subprocess.Popen, grace_seconds: float = COMMAND_G
                 member.send_signal(number)
         _, alive = psutil.wait_procs(alive, timeout=grace_seconds)
     process.wait()
-
-
-def memory_in_use(pid: int) -> int:
-    """Bytes of memory of a process and its descendants; shared pages are counted once (PSS)."""
-    return sum(_proportional_set_sizes(pid))
-
-
-def _proportional_set_sizes(pid: int) -> Iterator[int]:
-    for member in process_tree(pid):
-        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            yield member.memory_full_info().pss

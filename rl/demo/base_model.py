@@ -81,19 +81,20 @@ def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = 
     Raises:
         UserError: the task is missing or cannot be read, or `folder` exists.
     """
-    tokenizer, pairs = build_tokenizer(), solved_questions(task, "rl.demo.task")
+    tokenizer, pairs = build_tokenizer(), solved_questions(task, "sql")
     examples = [tokenized(tokenizer, prompt, map(response_text, solutions)) for prompt, solutions in pairs]
     train_model(folder, build_model(tokenizer, shape, seed), tokenizer, examples, sft, seed)
 
 
-def solved_questions(task: Path, module: str) -> list[tuple[list[dict], list[str]]]:
-    """The messages and the solutions of every prompt of `task`'s sft.parquet, which `module` writes.
+def solved_questions(task: Path, kind: str) -> list[tuple[list[dict], list[str]]]:
+    """The messages and the solutions of every prompt of `task`'s sft.parquet; `kind` is the task's (rl/demo/task.py).
 
     Raises:
         UserError: it is missing or cannot be read.
     """
     columns = ["prompt", "solutions"]
-    with open_parquet(task / "sft.parquet", columns, f"write the task with python -m {module} --out {task}") as parquet:
+    hint = f"write the task with python -m rl.demo.task --kind {kind} --out {task}"
+    with open_parquet(task / "sft.parquet", columns, hint) as parquet:
         return [(row["prompt"], row["solutions"]) for row in rows_in(parquet, columns)]
 
 

@@ -19,8 +19,7 @@ from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, is_cpu
 from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.methods import METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
-from rl.demo.progress import samples_drawn, steps_trained
-from rl.demo.stages import Pipeline, Stage
+from rl.demo.stages import Pipeline, Stage, samples_drawn, steps_trained
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -208,7 +207,7 @@ class Experiment:
         task = Stage(
             "task",
             "Task: questions and their answers",
-            _python(made.task, f"--out={self.task}", *sizes),
+            _python("rl.demo.task", f"--kind={made.task}", f"--out={self.task}", *sizes),
             seconds=3,
             outputs=[self.task / "sft.parquet"],
         )

@@ -14,7 +14,8 @@ class DemoModel:
         name: on the command line.
         about: one line of the help.
         experiment: a file of verl/dph/config/experiment.
-        task, base: the modules that write the task and the base model.
+        task: its kind (rl/demo/task.py).
+        base: the module that makes the base model.
         title: of the stage that makes the base model.
         train, in_domain, out_of_domain: the numbers of questions.
         methods: names of rl/demo/methods.py that it trains unless told: GRPO and the recipe of docs/howto/train.md.
@@ -74,7 +75,7 @@ TINY = DemoModel(
     name="tiny",
     about="250 thousand parameters, trained from scratch, writes SQL",
     experiment="demo",
-    task="rl.demo.task",
+    task="sql",
     base="rl.demo.base_model",
     title="Base model, from scratch",
     train=384,
@@ -96,7 +97,7 @@ SMOLLM2 = DemoModel(
     name="smollm2",
     about="SmolLM2-135M-Instruct (Apache-2.0), fine-tuned briefly, solves word problems",
     experiment="smollm2_math",
-    task="rl.demo.math_task",
+    task="math",
     base="rl.demo.pretrained",
     title="SmolLM2-135M-Instruct (Apache-2.0, dequantized from 4 bits), fine-tuned briefly",
     train=192,

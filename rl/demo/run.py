@@ -206,12 +206,11 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     from rl.evaluation.tables import comparisons_table
 
     report = json.loads((demo.out / REPORT).read_text())
-    memory = f", at most {demo.pipeline.peak_memory / 1e9:.1f} GB of memory" if demo.pipeline.peak_memory else ""
     following = next_commands(demo, as_shown(Path(sys.executable).with_name("dph")))
     sys.stdout.write(f"\n{results_tables(report)}\n{as_text(comparisons_table(report))}\n")
     if demo.model.has_checks and not failures:
         sys.stdout.write("Self-test passed (fixed thresholds, not significance).\n")
-    sys.stdout.write(f"{seconds / 60:.1f} minutes{memory}.\n")
+    sys.stdout.write(f"{seconds / 60:.1f} minutes.\n")
     sys.stdout.write(f"Report: {as_shown(demo.out / PAGE)}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
 

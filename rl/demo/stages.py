@@ -1,6 +1,9 @@
 """A resumable pipeline of programs: a stage is skipped if it is done, and continued if it was interrupted.
 
-Stages run side by side, each as soon as those that it needs are done.
+Stages run side by side, each as soon as those that it needs are done. A terminal shows a bar for each. A log gets
+a line when a stage starts, each minute and when it ends:
+
+    03:34 [6/10] Training GRPO  step 36/80  reward .76  left ~3 min
 
 OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, the outputs
 that it reads, and once it is done its time. A stage with the same mark that is not done keeps its outputs and
@@ -16,18 +19,27 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from rl.common import atomic_write
 from rl.common.errors import UserError, cause_in
 from rl.common.parent_death import end_with_parent
-from rl.common.processes import end_process_tree, memory_in_use
-from rl.demo.progress import Progress
+from rl.common.processes import end_process_tree
+from rl.common.text import duration
+from rl.data.training_run import LOGS
 
 POLL_SECONDS = 0.5
+# The time between two lines of a stage in a log.
+LINE_SECONDS = 60.0
+# The time between two counts, because counting reads files.
+COUNT_SECONDS = 1.0
+# The share of the pipeline that must be done before the rest is estimated.
+SHARE_KNOWN = 0.1
 # The parts of a stage's identity, as the reason why it starts again.
 _CHANGED = {
     "command": "another command",
@@ -35,8 +47,6 @@ _CHANGED = {
     "settings": "other settings",
     "needs": "a stage before it has changed",
 }
-# Measuring memory takes about a tenth of a second of a core.
-MEMORY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -68,11 +78,115 @@ class Stage:
     needs: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class _Program:
-    stage: Stage
-    process: subprocess.Popen
-    started: float = field(default_factory=time.monotonic)
+class Running:
+    """A stage under way: `share`, 0 to 1, is done, and `text` says so with an estimate of the rest.
+
+    A stage's rate is measured from its first step, without its start-up.
+    """
+
+    def __init__(self, stage: Stage, bar: tqdm | None = None):
+        self.stage, self.bar = stage, bar
+        self.started = self.said = time.monotonic()
+        self.share, self.text = 0.0, "starting"
+        self._at_start = stage.count()[0] if stage.count else 0
+        self._first: tuple[float, int] | None = None  # the time of the first new count, and the count
+
+    def look(self, now: float) -> None:
+        """Count the stage's progress; a stage without counts is estimated by time."""
+        total, expected = self.stage.total, self.stage.seconds
+        if self.stage.count is None or total is None:
+            self.share = min((now - self.started) / expected, 0.99)
+            self.text = f"{duration(round(now - self.started))} of about {duration(expected)}"
+            return
+        reached, self.text = self.stage.count()
+        self.share = min(reached / total, 1.0)
+        if self._first and reached > self._first[1]:
+            since, done = self._first
+            self.text += f"  left ~{duration(round((now - since) / (reached - done) * (total - reached)))}"
+        elif self._first is None and reached != self._at_start:  # fewer, where training resumed from its checkpoint
+            self._first = now, reached
+
+
+class Progress:
+    """All stages of a run, numbered in this order; a context manager."""
+
+    def __init__(self, stages: Sequence[Stage]):
+        self._numbers = {stage.name: f"[{number}/{len(stages)}]" for number, stage in enumerate(stages, 1)}
+        self._ended, self._expected = 0, sum(stage.seconds for stage in stages)
+        self._skipped = self._done = 0.0  # expected seconds of ended stages
+        self._running: dict[str, Running] = {}
+        self._started = self._looked = time.monotonic()
+        self._whole = _bar(f"All {len(stages)} stages") if sys.stderr.isatty() else None
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in (*(running.bar for running in self._running.values()), self._whole):
+            if bar is not None:
+                bar.close()
+
+    def start(self, stage: Stage, how: str = "starts", reason: str = "") -> None:
+        """A stage starts or continues; or it starts again for a reason, which is said on a terminal too."""
+        if self._whole is None or reason:
+            self._say(stage, f"starts again ({reason})" if reason else how)
+        bar = _bar(f"{self._numbers[stage.name]} {stage.title}") if self._whole is not None else None
+        self._running[stage.name] = Running(stage, bar)
+
+    def end(self, stage: Stage) -> None:
+        running = self._running.pop(stage.name)
+        if running.bar is not None:
+            running.bar.close()
+        self._ended, self._done = self._ended + 1, self._done + stage.seconds
+        self._say(stage, f"done in {clock(time.monotonic() - running.started)}")
+
+    def skip(self, stage: Stage) -> None:
+        self._ended, self._skipped = self._ended + 1, self._skipped + stage.seconds
+        self._say(stage, "already done, skipped")
+
+    def update(self) -> None:
+        """Draw the bars, or write the lines that are due; call it often."""
+        now = time.monotonic()
+        if now - self._looked < COUNT_SECONDS:
+            return
+        self._looked = now
+        for running in self._running.values():
+            running.look(now)
+            if running.bar is not None:
+                _draw(running.bar, running.share, running.text)
+            elif now - running.said >= LINE_SECONDS:
+                running.said = now
+                self._say(running.stage, running.text)
+        if self._whole is not None:
+            _draw(self._whole, *self._of_whole(now))
+
+    def _of_whole(self, now: float) -> tuple[float, str]:
+        """The whole run's share and text, in which stages weigh their expected seconds."""
+        done = self._done + sum(running.share * running.stage.seconds for running in self._running.values())
+        to_do = self._expected - self._skipped
+        text = f"{clock(now - self._started)}  {self._ended} done"
+        if done > SHARE_KNOWN * to_do:
+            text += f"  left ~{duration(round((now - self._started) / done * (to_do - done)))}"
+        return (self._skipped + done) / self._expected, text
+
+    def _say(self, stage: Stage, text: str) -> None:
+        line = f"{clock(time.monotonic() - self._started)} {self._numbers[stage.name]} {stage.title}  {text}"
+        tqdm.write(line, file=sys.stderr)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, such as 03:34."""
+    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
+
+
+def _bar(name: str) -> tqdm:
+    return tqdm(total=1.0, desc=name, leave=False, dynamic_ncols=True, bar_format="{desc}")
+
+
+def _draw(bar: tqdm, share: float, text: str) -> None:
+    bar.n = min(share, 1.0)
+    bar.bar_format = "{desc} {percentage:3.0f}%|{bar:12}| " + text
+    bar.refresh()
 
 
 class Pipeline:
@@ -88,8 +202,6 @@ class Pipeline:
         self.hashes: dict[str, str] = {}
         self.made: dict[str, str] = {}  # by stage: names its outputs, anew whenever it starts from scratch
         self.seconds: dict[str, float] = {}  # by finished stage
-        self.peak_memory = 0  # bytes that all programs used together, as sampled
-        self._measured = 0.0
         for name in ("stages", "logs"):
             (out / name).mkdir(parents=True, exist_ok=True)
 
@@ -104,7 +216,7 @@ class Pipeline:
             UserError: a program failed; with its error and the path of its log. The other programs are ended, and
                 continue in the next run.
         """
-        waiting, running = list(stages), list[_Program]()
+        waiting, running = list(stages), dict[subprocess.Popen, tuple[Stage, float]]()  # and when it started
         with Progress(stages) as progress:
             try:
                 while waiting or running:
@@ -113,19 +225,23 @@ class Pipeline:
                         if self._is_done(stage):
                             progress.skip(stage)
                         else:
-                            running.append(self._start(stage, progress))
+                            running[self._start(stage, progress)] = stage, time.monotonic()
                     if waiting and not running:
                         raise ValueError(f"{waiting[0].name} needs {waiting[0].needs}, and nothing makes one of them.")
                     time.sleep(POLL_SECONDS if running else 0)
-                    for program in [program for program in running if program.process.poll() is not None]:
-                        running.remove(program)
-                        self._end(program)
-                        progress.end(program.stage)
+                    for process in [process for process in running if process.poll() is not None]:
+                        stage, started = running.pop(process)
+                        if process.returncode:
+                            raise UserError(
+                                f"{stage.title} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})"
+                            )
+                        self.seconds[stage.name] = time.monotonic() - started
+                        self._write_mark(stage, seconds=self.seconds[stage.name])
+                        progress.end(stage)
                     progress.update()
-                    self._measure_memory(running)
             finally:
-                for program in running:
-                    end_process_tree(program.process)
+                for process in running:
+                    end_process_tree(process)
 
     def log(self, stage: Stage) -> Path:
         return self.out / "logs" / f"{stage.name}.log"
@@ -133,18 +249,6 @@ class Pipeline:
     def _next_of(self, waiting: list[Stage]) -> Stage | None:
         """The first stage whose needs are done."""
         return next((stage for stage in waiting if all(name in self.seconds for name in stage.needs)), None)
-
-    def _end(self, program: _Program) -> None:
-        stage = program.stage
-        if program.process.returncode:
-            raise UserError(self._failure(stage))
-        self.seconds[stage.name] = time.monotonic() - program.started
-        self._write_mark(stage, seconds=self.seconds[stage.name])
-
-    def _measure_memory(self, running: Sequence[_Program]) -> None:
-        if time.monotonic() - self._measured >= MEMORY_SECONDS:
-            self._measured = time.monotonic()
-            self.peak_memory = max(self.peak_memory, sum(memory_in_use(program.process.pid) for program in running))
 
     def _identity(self, stage: Stage) -> dict:
         """What decides a stage's result. The paths of this interpreter and of the folder do not: it may be moved."""
@@ -204,7 +308,7 @@ class Pipeline:
         self.seconds[stage.name], self.made[stage.name] = mark["seconds"], mark["made"]
         return True
 
-    def _start(self, stage: Stage, progress: Progress) -> _Program:
+    def _start(self, stage: Stage, progress: Progress) -> subprocess.Popen:
         mark, changed = self._mark(stage), self._changed(stage)
         unfinished = mark if mark is not None and "seconds" not in mark else None
         if unfinished is not None:
@@ -219,7 +323,7 @@ class Pipeline:
         progress.start(stage, "continues" if unfinished is not None else "starts", reason=changed)
         with open(self.log(stage), "wb") as log:
             # A session of its own: Ctrl-C reaches the program only through end_process_tree.
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 stage.command,
                 env=os.environ | self.environment | stage.environment,
                 stdin=subprocess.DEVNULL,
@@ -228,7 +332,23 @@ class Pipeline:
                 start_new_session=True,
                 preexec_fn=end_with_parent,
             )
-        return _Program(stage, process)
 
-    def _failure(self, stage: Stage) -> str:
-        return f"{stage.title} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})"
+
+def samples_drawn(files: Iterable[Path], total: int) -> tuple[int, str]:
+    """How many samples there are, and how many of how many."""
+    drawn = sum(path.read_bytes().count(b"\n") for path in files if path.exists())
+    return drawn, f"sample {drawn:,}/{total:,}"
+
+
+def steps_trained(run: Path, total: int) -> tuple[int, str]:
+    """The last step that a run has logged, with its reward; a resumed run logs into another file."""
+    step, reward = 0, ""
+    for part in sorted((run / LOGS).glob("*.jsonl"), reverse=True):
+        with open(part, "rb") as file:
+            file.seek(max(0, os.path.getsize(part) - 65_536))
+            rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
+        if rows:
+            row = json.loads(rows[-1])
+            step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
+            break
+    return step, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")

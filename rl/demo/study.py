@@ -179,8 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
             base_seed=options.base_seed,
         )
         table = study.run()
-    memory = f", at most {study.pipeline.peak_memory / 1e9:.1f} GB of memory" if study.pipeline.peak_memory else ""
-    sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes{memory}.\n")
+    sys.stdout.write(f"{table.read_text()}\n{(time.monotonic() - started) / 60:.1f} minutes.\n")
     written = [path for pattern in ("study*.*", "pareto*.svg") for path in sorted(table.parent.glob(pattern))]
     sys.stdout.writelines(f"{as_shown(path)}\n" for path in written)
     return 0

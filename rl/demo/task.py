@@ -1,23 +1,35 @@
-"""Write the demo's task: four SQLite databases and four sets of questions, all from one seed.
+"""Write a task of the demo, all from one seed: questions for SQL with four SQLite databases, or math word problems.
 
     python -m rl.demo.task --out outputs/demo/task
+    python -m rl.demo.task --out outputs/smollm2/task --kind math
 
-It writes DIR/databases/<schema>/<schema>.sqlite, and in the paper's row format train.parquet, test_in_domain.parquet,
-test_out_of_domain.parquet and sft.parquet (with a column "solutions" for the five SQL texts). No question occurs twice,
-neither within a file nor across files. DIR/expert.jsonl has a response from elsewhere to every training question: the
-gold query, always in the same style (data.sft_responses).
+In the rows that `dph prepare` writes, both write train.parquet, test_in_domain.parquet, test_out_of_domain.parquet and
+sft.parquet (with a column "solutions" for a question's solution in each style). No question occurs twice, neither
+within a file nor across files. The SQL task also has DIR/databases/<schema>/<schema>.sqlite, and DIR/expert.jsonl with
+a response from elsewhere to every training question: the gold query, always in the same style (data.sft_responses).
 """
 
+import argparse
 import json
 import random
 import sqlite3
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rl.common.atomic_write import replacing, write_text
-from rl.data.prepare.prompt_template import sql_prompt
+from rl.common.cli import output_folder, user_errors_exit
+from rl.common.errors import UserError
+from rl.data.prepare.prompt_template import math_prompt, sql_prompt
 from rl.data.prepare.schema import read_schema
+from rl.demo import word_problems
 from rl.demo.questions import (
     IN_DOMAIN,
     OUT_OF_DOMAIN,
@@ -34,13 +46,36 @@ from rl.demo.questions import (
     fill_database,
     solve,
 )
-from rl.demo.task_files import FIRST_IDS, TaskSettings, draw_files, run, write_files
 from rl.demo.tokenizer import response_text
 
 EXAMPLE_VALUES = 2  # per column, in the prompt
 GOLD_STYLE = "IN"
 # If nearly every parent matches, half of a question's conditions are enough to solve it.
 MOST_ROWS = int(0.8 * PARENT_ROWS)
+DRAWS_PER_QUESTION = 50
+
+
+Q = TypeVar("Q", Question, word_problems.Problem)
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """The number of questions per file, and the seed."""
+
+    seed: int = 0
+    train: int = 384
+    eval: int = 96
+    eval_in_domain: int | None = None  # as many as out of domain
+    sft: int = 6000
+
+    @property
+    def in_domain(self) -> int:
+        return self.eval if self.eval_in_domain is None else self.eval_in_domain
+
+
+MATH_SFT = 512  # problems for fine-tuning
+# The ids of a file's rows count up from here, so no file's size changes another's ids.
+FIRST_IDS = {"train": 0, "test_in_domain": 1_000_000, "test_out_of_domain": 2_000_000, "sft": 3_000_000}
 
 
 def make_task(folder: Path, settings: TaskSettings) -> None:
@@ -66,7 +101,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
     write_files(
         folder,
         files,
-        lambda question: _row(question, definitions[question.schema.name]),
+        lambda question: _sql_row(question, definitions[question.schema.name]),
         lambda question: [announced_solution(question, style) for style in STYLE_NAMES],
     )
 
@@ -88,7 +123,7 @@ def _draw_questions(settings: TaskSettings, uris: dict[str, str]) -> dict[str, l
         return draw_files(settings, IN_DOMAIN, OUT_OF_DOMAIN, RL_MIX, SFT_MIX, draw)
 
 
-def _row(question: Question, definitions: str) -> dict:
+def _sql_row(question: Question, definitions: str) -> dict:
     return {
         "data_source": "sql",
         "prompt": [{"role": "user", "content": sql_prompt(definitions, question.text, "")}],
@@ -108,8 +143,111 @@ def _row(question: Question, definitions: str) -> dict:
     }
 
 
+def make_math_task(folder: Path, settings: TaskSettings) -> None:
+    """Write the word problems into `folder`; sft.parquet comes last.
+
+    Raises:
+        UserError: a size is below 1, or larger than the templates allow.
+    """
+    topics = word_problems.IN_DOMAIN, word_problems.OUT_OF_DOMAIN
+    mixes = word_problems.RL_MIX, word_problems.SFT_MIX
+    files = draw_files(settings, *topics, *mixes, word_problems.draw_problem)
+    write_files(folder, files, _math_row, word_problems.solutions)
+
+
+def _math_row(problem: word_problems.Problem) -> dict:
+    return {
+        "data_source": "math",
+        "prompt": [{"role": "user", "content": math_prompt(problem.text)}],
+        "reward_model": {"style": "rule", "ground_truth": str(problem.answer)},
+        "extra_info": {"family": problem.family, "ambiguous": problem.ambiguous},
+    }
+
+
+def draw_files(
+    settings: TaskSettings,
+    in_domain: tuple,
+    out_of_domain: tuple,
+    rl_mix: Any,
+    sft_mix: Any,
+    draw: Callable[[random.Random, Any, Any], Q | None],
+) -> dict[str, list[Q]]:
+    """{file: its questions}, in drawing order: a later file excludes the questions of earlier ones.
+
+    Args:
+        in_domain, out_of_domain: the topics, such as databases.
+        rl_mix, sft_mix: the frequencies of the kinds of questions.
+        draw: a question about one of these topics with these frequencies, or None if it is rejected.
+
+    Raises:
+        UserError: a size is below 1, or there are not so many questions.
+    """
+    files, texts = dict[str, list[Q]](), set[str]()
+    for name, size, topics, mix in (
+        ("test_in_domain", settings.in_domain, in_domain, rl_mix),
+        ("test_out_of_domain", settings.eval, out_of_domain, rl_mix),
+        ("train", settings.train, in_domain, rl_mix),
+        ("sft", settings.sft, in_domain + out_of_domain, sft_mix),
+    ):
+        rng = random.Random(f"{settings.seed}/questions/{name}")  # no file's size changes another's random numbers
+        files[name] = _draw_distinct(name, size, partial(draw, rng, topics, mix), texts)
+    return files
+
+
+def _draw_distinct(name: str, size: int, draw: Callable[[], Q | None], texts: set[str]) -> list[Q]:
+    """Draw questions whose texts are not in `texts`, and add them there."""
+    questions = list[Q]()
+    for _ in range(DRAWS_PER_QUESTION * size):
+        question = draw()
+        if question is None or question.text in texts:
+            continue
+        texts.add(question.text)
+        questions.append(question)
+        if len(questions) == size:
+            return questions
+    raise UserError(
+        f"{name} cannot have {size} questions: {max(0, DRAWS_PER_QUESTION * size)} draws gave "
+        f"{len(questions)} distinct ones; ask for 1 or more, and fewer than these."
+    )
+
+
+def write_files(
+    folder: Path, files: dict[str, list[Q]], row_of: Callable[[Q], dict], solutions: Callable[[Q], list[str]]
+) -> None:
+    """Write DIR/<file>.parquet for each of draw_files.
+
+    Args:
+        row_of: a question's row without its id, index and split.
+        solutions: the column that sft.parquet has too.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, questions in files.items():
+        rows = []
+        for index, question in enumerate(questions):
+            row = row_of(question)
+            extra_info = {"index": index, "split": name} | row.pop("extra_info")
+            row |= {"id": FIRST_IDS[name] + index, "extra_info": extra_info}
+            rows.append(row | {"solutions": solutions(question)} if name == "sft" else row)
+        with replacing(folder / f"{name}.parquet") as temporary:
+            pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
+
+
 def main() -> None:
-    run("rl.demo.task", "Write the demo's task.", TaskSettings(), make_task)
+    parser = argparse.ArgumentParser(prog="python -m rl.demo.task", description="Write a task of the demo.")
+    parser.add_argument("--out", type=output_folder, required=True, metavar="DIR", help="folder of the task")
+    parser.add_argument("--kind", choices=("sql", "math"), default="sql", help="default %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="default %(default)s")
+    parser.add_argument("--train", type=int, default=TaskSettings.train, help="training questions, default %(default)s")
+    parser.add_argument(
+        "--eval", type=int, default=TaskSettings.eval, help="questions per test file, default %(default)s"
+    )
+    parser.add_argument("--eval-in-domain", type=int, help="questions in domain, default as many as --eval")
+    arguments = parser.parse_args()
+    make, sft = (make_task, TaskSettings.sft) if arguments.kind == "sql" else (make_math_task, MATH_SFT)
+    with user_errors_exit():
+        sizes = {"train": arguments.train, "eval": arguments.eval, "eval_in_domain": arguments.eval_in_domain}
+        make(arguments.out, TaskSettings(seed=arguments.seed, sft=sft, **sizes))
+        sys.stdout.write(f"Wrote the demo's task to {arguments.out}.\n")
 
 
 if __name__ == "__main__":

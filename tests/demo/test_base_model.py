@@ -59,7 +59,9 @@ def test_other_folders_are_left_alone(small_task, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="exists: delete it"):
         make_model(small_task, tmp_path, SFT, SHAPE)
-    with pytest.raises(UserError, match=r"sft.parquet does not exist: write .* rl.demo.task --out .*nothing\."):
+    with pytest.raises(
+        UserError, match=r"sft.parquet does not exist: write .* rl.demo.task --kind sql --out .*nothing\."
+    ):
         make_model(tmp_path / "nothing", tmp_path / "base", SFT, SHAPE)
     (tmp_path / "nothing").mkdir()
     (tmp_path / "nothing" / "sft.parquet").write_text("damaged")

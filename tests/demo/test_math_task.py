@@ -6,8 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.data.questions import scorer_question
-from rl.demo.math_task import main, make_task
-from rl.demo.task_files import TaskSettings
+from rl.demo.task import TaskSettings, main, make_math_task
 from rl.demo.word_problems import IN_DOMAIN, OUT_OF_DOMAIN
 
 SMALL = TaskSettings(seed=3, train=40, eval=10, eval_in_domain=20, sft=150)
@@ -17,7 +16,7 @@ SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 10, "sft": 150
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
     folder = tmp_path_factory.mktemp("task")
-    make_task(folder, SMALL)
+    make_math_task(folder, SMALL)
     return folder
 
 
@@ -53,7 +52,7 @@ def test_training_never_sees_the_things_out_of_domain(task):
 
 def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(task, tmp_path):
     for folder, settings in {"same": SMALL, "seed": replace(SMALL, seed=4), "larger": replace(SMALL, train=50)}.items():
-        make_task(tmp_path / folder, settings)
+        make_math_task(tmp_path / folder, settings)
     for name in SIZES:
         one, same, seed = (
             (place / f"{name}.parquet").read_bytes() for place in (task, tmp_path / "same", tmp_path / "seed")
@@ -65,11 +64,13 @@ def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(task
 
 
 def test_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["math_task", "--out", str(tmp_path / "task"), "--train", "7", "--eval", "5"])
+    monkeypatch.setattr(
+        "sys.argv", ["task", "--kind", "math", "--out", str(tmp_path / "task"), "--train", "7", "--eval", "5"]
+    )
     main()
     assert capsys.readouterr().out == f"Wrote the demo's task to {tmp_path / 'task'}.\n"
     assert [len(read(tmp_path / "task", name)) for name in SIZES] == [7, 5, 5, 512]
-    monkeypatch.setattr("sys.argv", ["math_task", "--out", str(tmp_path / "none"), "--train", "0"])
+    monkeypatch.setattr("sys.argv", ["task", "--kind", "math", "--out", str(tmp_path / "none"), "--train", "0"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

@@ -11,15 +11,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rl.common.errors import UserError
 from rl.demo import pretrained
 from rl.demo.base_model import SftSettings, Shape, build_model, tokenized
-from rl.demo.math_task import make_task
-from rl.demo.task_files import TaskSettings
-from rl.demo.tokenizer import build_tokenizer
+from rl.demo.task import TaskSettings, make_math_task
+from rl.demo.tokenizer import build_tokenizer, response_text
+from tests.sample_files import math_row, write_parquet
 
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
     folder = tmp_path_factory.mktemp("task")
-    make_task(folder, TaskSettings(train=6, eval=3, sft=24))
+    make_math_task(folder, TaskSettings(train=6, eval=3, sft=24))
     return folder
 
 
@@ -101,3 +101,30 @@ def test_a_model_that_is_not_made_for_chats_is_named(missing, named, task, tmp_p
     tokenizer.save_pretrained(tmp_path / "source")
     with pytest.raises(UserError, match=f"The tokenizer of .*source has {named}.*give an instruction-tuned model"):
         pretrained.make_model(task, tmp_path / "model", str(tmp_path / "source"))
+
+
+def test_own_questions_teach_every_other_gold_query(tmp_path, monkeypatch, capsys):
+    golds = [f"SELECT title FROM book WHERE year < {1955 + i}" for i in range(6)]
+    truths = [{"db_id": "library/library.sqlite", "gold_sql": gold, "cmp_method": "bird"} for gold in golds]
+    rows = [
+        math_row(i, f"older than {1955 + i}", data_source="bird", reward_model={"style": "rule", "ground_truth": truth})
+        for i, truth in enumerate(truths)
+    ]
+    data = write_parquet(tmp_path / "train.parquet", *rows)
+    tokenizer = build_tokenizer({word for i, gold in enumerate(golds) for word in f"older than {gold}".split()})
+    build_model(tokenizer, Shape(), seed=0).save_pretrained(tmp_path / "source")
+    tokenizer.save_pretrained(tmp_path / "source")
+    words = ["--questions", data, "--out", tmp_path / "model", "--model", tmp_path / "source", "--steps", 3]
+    taught = []
+    monkeypatch.setattr(
+        pretrained, "train_model", lambda folder, model, tokenizer, examples, sft: taught.extend(examples)
+    )
+    monkeypatch.setattr("sys.argv", ["pretrained", *map(str, words)])
+    pretrained.main()
+    assert [tokenizer.decode(example.solutions[0][:-1]) for example in taught] == [
+        response_text(sql) for sql in golds[::2]
+    ]
+    assert "the longest gold response" in capsys.readouterr().out
+    write_parquet(data, math_row(3))
+    with pytest.raises(UserError, match=r"a row without gold_sql \(id 3\): give SQL prompts of dph prepare"):
+        pretrained.make_own_model(data, tmp_path / "model", str(tmp_path / "source"), pretrained.SFT)

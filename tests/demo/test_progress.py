@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from rl.demo import progress
-from rl.demo.progress import Progress, samples_drawn, steps_trained
-from rl.demo.stages import Stage
+from rl.demo import stages
+from rl.demo.stages import Progress, Running, Stage, samples_drawn, steps_trained
 
 
 class Stderr(io.StringIO):
@@ -21,7 +20,7 @@ class Stderr(io.StringIO):
 def clock(monkeypatch):
     """[now]; change it to let time pass."""
     now = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stages.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -82,7 +81,7 @@ def test_a_terminal_has_a_bar_for_the_whole_and_one_for_each_running_stage(clock
 )
 def test_what_was_done_before_is_not_in_the_rate(clock, first, looks):
     steps = [first]
-    stage = progress.StageProgress(training(steps))
+    stage = Running(training(steps))
     for now, step, left in looks:
         steps[0] = step
         stage.look(now)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from rl.common.errors import UserError
-from rl.common.processes import end_process_tree, memory_in_use, process_tree
+from rl.common.processes import end_process_tree, process_tree
 from rl.demo import stages
 from rl.demo.stages import Pipeline, Stage
 
@@ -126,11 +126,11 @@ def test_a_program_is_ended_with_children_that_ignore_sigint():
     program = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, start_new_session=True)
     program.stdout.readline()
     tree = process_tree(program.pid)
-    assert len(tree) == 2 and memory_in_use(program.pid) > 1_000_000
+    assert len(tree) == 2
     end_process_tree(program, grace_seconds=0.5)
     assert program.returncode is not None
     assert not [left for left in tree if left.is_running() and left.status() != psutil.STATUS_ZOMBIE]
-    assert process_tree(program.pid) == [] and memory_in_use(program.pid) == 0
+    assert process_tree(program.pid) == []
     end_process_tree(program)  # that has ended already
 
 
