@@ -27,9 +27,8 @@ from rl.data.training_run import LOGS
 from rl.demo.experiment import DEVICES, ignore_variables
 from rl.demo.methods import METHODS
 from rl.demo.models import SMOLLM2
-from rl.demo.progress import steps_trained
 from rl.demo.run import Demo
-from rl.demo.stages import Stage
+from rl.demo.stages import Stage, steps_trained
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 # The method that also runs with the rollout hf, and the one that is stopped and resumed.
