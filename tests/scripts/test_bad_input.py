@@ -55,7 +55,6 @@ def test_variables_that_no_run_reads_any_more(launcher, files):
     for name, key in {"TOTAL_STEPS": "trainer.total_training_steps", "SETTINGS": "experiment"}.items():
         line = rejected(launcher, "llama/js_kl", "run", **files | {name: "3"})
         assert f" {name} is not read any more: unset it, and give {key}=3 on the command line." in line
-    assert "launch.explored is not a setting" in rejected(launcher, "llama/grpo", "run", "launch.explored=all", **files)
 
 
 @pytest.mark.parametrize(
