@@ -28,7 +28,7 @@ def test_prompts_are_sampled(sampled):
         and "MODEL_PATH" in sampled.output["no model"]
     )
     assert "Pass@8" in sampled.output["presample"]
-    assert sampled.output["presample"].endswith("Next, with the same variables: dph split\n")
+    assert sampled.output["presample"].endswith("Next: dph split --experiment mine/experiment/mine.yaml\n")
     assert len((sampled.mine / "data" / "generate_data" / "0.jsonl").read_text().splitlines()) == 8 * (
         MASTERED + EXPLORED
     )

@@ -28,8 +28,9 @@ def chosen_experiment() -> str:
         return ""
     runtime = HydraConfig.get().runtime
     name = runtime.choices.get("experiment") or ""
-    folders = [Path(source.path) / "experiment" for source in runtime.config_sources if source.schema == "file"]
-    own = [file for folder in folders[1:] if (file := folder / f"{name}.yaml").is_file()]  # the first is CONFIG_DIR
+    sources = [Path(source.path) for source in runtime.config_sources if source.schema == "file"]
+    folders = [path / "experiment" for path in sources if path != CONFIG_DIR]
+    own = [file for folder in folders if (file := folder / f"{name}.yaml").is_file()]
     return as_shown(own[0]) if own else name
 
 
