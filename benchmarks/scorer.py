@@ -1,12 +1,14 @@
 """Compare the scorer server with plain SQLite and with servers without its caches, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,small,sandbox,memory,math,served,slow]
+    python benchmarks/scorer.py [--questions 100] [--only sql,shapes,small,sandbox,memory,math,served,slow]
 
 sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 responses, each response is one request,
 64 requests run at a time, and a third of the SQL repeats. Baselines: plain SQLite in a process per core (only the
 predicted queries, one open file each); a pool of as many processes that run gold and prediction for every response,
 without HTTP; and this server without caches. Runaway queries never end: throughput counts the other responses, until
 the last of them.
+shapes: loads of distinct queries that all take equally long, and a mixed one, 16 at a time, against plain SQLite in a
+process per core; the median of pairs, one after the other.
 small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same with and without it. memory: the
 workers' memory over 100,000 responses. math: against math-verify in this process. served: start, latency and memory for
 a client, and the longest silence after all workers were killed under load. slow: a query of two seconds beside twice as
@@ -33,7 +35,21 @@ from pathlib import Path
 
 from math_graders import math_verify
 from scorer_server import Server, ask, cpu_seconds, megabytes, serving
-from scorer_traffic import BATCH, CORES, RUNAWAY, Item, make_databases, math_body, math_pairs, say, small_body, traffic
+from scorer_traffic import (
+    BATCH,
+    CORES,
+    RUNAWAY,
+    SHAPES,
+    Item,
+    make_databases,
+    math_body,
+    math_pairs,
+    mixed,
+    say,
+    small_body,
+    traffic,
+    uniform,
+)
 
 from rl.scorer.sandbox.confine import offered
 
@@ -43,6 +59,7 @@ SLOW_QUERY_SECONDS = 2.0
 FILL_SECONDS = 2.0
 SMALL_REQUESTS = 5_000
 PAIRS = 3
+SHAPES_AT_ONCE = 16
 SANDBOX_PAIRS = 21
 KILLED_ROUNDS, KILLED_REQUESTS = 5, 400
 
@@ -63,7 +80,8 @@ def open_shop(root: Path) -> closing[sqlite3.Connection]:
 def run_predictions(root: Path, items: list[Item]) -> None:
     with open_shop(root) as connection:
         for item in items:
-            connection.execute(item.sql).fetchall()
+            with suppress(sqlite3.OperationalError):  # broken SQL
+                connection.execute(item.sql).fetchall()
 
 
 def plain_sqlite(root: Path, items: list[Item]) -> float:
@@ -112,6 +130,21 @@ def measure_sql(root: Path, questions: int) -> None:
     fewer[50::100] = [Item(item.gold, RUNAWAY.format(i), True) for i, item in enumerate(fewer[50::100])]
     everything = run_everything(root, fewer)
     say("gold and prediction for all", everything, "answers/s", shaped / everything, "x ours, >= 15")
+
+
+def measure_shapes(root: Path) -> None:
+    loads: dict[str, Callable[[int], list[Item]]] = {shape: partial(uniform, shape) for shape in SHAPES}
+    for name, load in (loads | {"mixed": mixed}).items():
+        ratios, rates = [], []
+        with serving(root, warm=True) as server:
+            server.send_items([item._replace(sql=item.gold) for item in dict.fromkeys(load(0))][:CORES])
+            for seed in range(1, 1 + PAIRS):
+                items = load(seed)
+                plain = plain_sqlite(root, items)
+                seconds, _ = server.send_items(items, at_once=SHAPES_AT_ONCE)
+                rates.append(len(items) / seconds)
+                ratios.append(rates[-1] / plain)
+        say(name, statistics.median(rates), "answers/s", statistics.median(ratios), "of plain SQLite, >= .85")
 
 
 def measure_small(root: Path) -> None:
@@ -300,11 +333,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="questions of the part sql (default: 100)")
     parser.add_argument(
-        "--only", default="sql,small,sandbox,memory,math,served,slow", help="parts (default: %(default)s)"
+        "--only", default="sql,shapes,small,sandbox,memory,math,served,slow", help="parts (default: %(default)s)"
     )
     options = parser.parse_args()
     parts: dict[str, Callable[[Path], None]] = {
         "sql": partial(measure_sql, questions=options.questions),
+        "shapes": measure_shapes,
         "small": measure_small,
         "sandbox": measure_sandbox,
         "memory": measure_memory,

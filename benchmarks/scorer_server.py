@@ -137,7 +137,9 @@ def serving(
 def start(folder: Path, scorers: dict, port: int = 0) -> subprocess.Popen:
     """Start a server that has its files in `folder`; it need not serve yet."""
     config, address_file = folder / "scorer.yaml", folder / "address"
-    config.write_text(yaml.safe_dump({"ScorerServer": {"shutdown_seconds": 1}, "Scorers": scorers}))
+    config.write_text(
+        yaml.safe_dump({"ScorerServer": {"shutdown_seconds": 1, "request_seconds": 600}, "Scorers": scorers})
+    )
     address_file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "rl.scorer", "--port", str(port), "-c", str(config)]
     command += ["--address-file", str(address_file)]

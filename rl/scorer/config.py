@@ -102,7 +102,7 @@ class ScorerSettings(_Section):
     num_instances: Processes | None = None
     """Worker processes; null: one per core."""
     slow_instances: Processes | None = None
-    """Further workers, with a lower priority, for jobs of more than a tenth of a second. null: four times
+    """Further workers, with a lower priority, for jobs that take much longer than others. null: four times
     num_instances."""
     grace_seconds: Seconds = 5.0
     """A worker that exceeds the time limit of its job by this is killed."""

@@ -1,11 +1,11 @@
 """Pool of killable worker processes, each with one job at a time, in order of arrival.
 
 A job's time is the processor time of its worker, so neither waiting for a worker nor a busy machine counts. Two lanes
-keep slow jobs from delaying the others: a job that has run for SLOW_SECONDS moves to the slow lane, whose workers
-together have SLOW_SHARE of the ordinary workers' weight, and the next job takes its place. If the slow lane is full and
-others wait, the job is stopped and begins again when that lane has a free worker. A watchdog kills a worker that
-exceeds its job's time (the worker's own limit does not reach into C functions) or makes no progress (a file system that
-hangs).
+keep slow jobs from delaying the others: a job that takes much longer than recent ones (`slow_seconds`) moves to the
+slow lane, whose workers together have SLOW_SHARE of the ordinary workers' weight, and the next job takes its place. If
+the slow lane is full and others wait, the job is stopped and begins again when that lane has a free worker. A watchdog
+kills a worker that exceeds its job's time (the worker's own limit does not reach into C functions) or makes no progress
+(a file system that hangs).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import math
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rl.scorer.fork_server import ForkServer, WorkerLost
@@ -22,8 +22,11 @@ from rl.scorer.process import Reply, WorkerProcess
 
 logger = logging.getLogger(__name__)
 
-# Processor time. With 1 % endless statements, the first tenth of a second of each costs 1 ms per score.
-SLOW_SECONDS = 0.1
+# A job is slow after SLOW_MULTIPLE times what nine of ten recent jobs took, within these bounds. Where few are endless,
+# each costs the others a tenth of a second. Where all take a second, none is slow.
+SLOW_MULTIPLE = 2.0
+RECENT_JOBS, RECENT_SHARE = 100, 0.9
+LEAST_SLOW_SECONDS, MOST_SLOW_SECONDS = 0.1, 2.0
 # However many slow jobs run, ordinary jobs keep five sixths of the processors.
 SLOW_SHARE = 0.2
 # If no job has begun for this long, slow jobs together have the ordinary workers' weight, so that other programs do not
@@ -54,15 +57,23 @@ class WorkerCrashed(Exception):
 class _Job:
     """prepare: makes the frame for the worker that takes the job. cpu_limit: seconds of processor time before a kill.
 
-    wall_limit: seconds by the clock; None for a job that only a disk can keep waiting.
+    wall_limit: seconds by the clock; None for a job that only a disk can keep waiting. took: how long it has run.
     """
 
     prepare: Prepare
     cpu_limit: float
     wall_limit: float | None
     done: asyncio.Future
+    took: "_Took" = field(default_factory=lambda: _Took())
     losses: int = 0
     crashes: int = 0
+
+
+@dataclass(eq=False)
+class _Took:
+    """The longest time of a job in a worker, so far; kept after the job."""
+
+    seconds: float = 0.0
 
 
 @dataclass(eq=False)
@@ -93,6 +104,16 @@ class _Run:
         self.cpu = self.cpu_before
         self.started = self.moved = time.monotonic()
 
+    def note_time(self, seconds: float) -> None:
+        self.job.took.seconds = max(self.job.took.seconds, seconds)
+
+
+def slow_seconds(recent: Iterable[float]) -> float:
+    """When a job counts as slow, from the times that recent jobs have taken (those that still run: so far)."""
+    times = sorted(recent)
+    usual = times[int(RECENT_SHARE * len(times))] if times else 0.0
+    return min(max(SLOW_MULTIPLE * usual, LEAST_SLOW_SECONDS), MOST_SLOW_SECONDS)
+
 
 def slow_niceness(slow: int, ordinary: int, share: float = SLOW_SHARE) -> int:
     """What is added to the niceness of each slow worker, so that together they get `share` of the ordinary weight."""
@@ -118,6 +139,8 @@ class WorkerPool:
         self._starting_fork_server = asyncio.Lock()
         self._closed = False
         self._last_began = 0.0  # when an ordinary worker last got a job
+        self._recent: deque[_Took] = deque(maxlen=RECENT_JOBS)  # of jobs that have ended or are slow
+        self._slow_seconds = LEAST_SLOW_SECONDS
         self._recent_seconds = 0.0  # in a worker, a moving average over about 100 jobs
         self.ends: Counter[str] = Counter()  # ends of workers by cause
 
@@ -222,7 +245,11 @@ class WorkerPool:
         if run is None:
             return  # it was not asked
         self._release(worker, run)
-        self._recent_seconds += (time.monotonic() - run.started - self._recent_seconds) / 100
+        now = time.monotonic()
+        self._recent_seconds += (now - run.started - self._recent_seconds) / 100
+        run.note_time(now - run.started if self._by_clock else worker.cpu_used - run.cpu_before)
+        if not run.lane.slow:
+            self._recent.append(run.job.took)
         if not run.job.done.done():
             run.job.done.set_result(reply)
         if reply[0].get("last"):
@@ -283,20 +310,24 @@ class WorkerPool:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            now = time.monotonic()
-            for worker, run in list(self._runs.items()):
-                if now - run.started > SLOW_SECONDS and worker.usable:
-                    try:
-                        self._check(worker, run, now)
-                    except Exception:
-                        # The watchdog must survive: without it no limit would hold.
-                        logger.exception("worker %d could not be checked", worker.pid)
+            self._look(time.monotonic())
             self._share_out()
+
+    def _look(self, now: float) -> None:
+        self._slow_seconds = slow_seconds(took.seconds for took in self._recent)
+        for worker, run in list(self._runs.items()):
+            if now - run.started > LEAST_SLOW_SECONDS and worker.usable:
+                try:
+                    self._check(worker, run, now)
+                except Exception:
+                    # The watchdog must survive: without it no limit would hold.
+                    logger.exception("worker %d could not be checked", worker.pid)
 
     def _check(self, worker: WorkerProcess, run: _Run, now: float) -> None:
         """End a job that exceeds its limits, and move a slow one to the slow lane."""
         cpu, limit, wall_limit = worker.cpu_seconds(), run.job.cpu_limit, run.job.wall_limit
         seconds = now - run.started if self._by_clock else cpu - run.cpu_before
+        run.note_time(seconds)
         if cpu - run.cpu > _STALLED_CPU_SECONDS:
             run.cpu, run.moved = cpu, now
         if cpu - run.cpu_before > limit:
@@ -305,14 +336,16 @@ class WorkerPool:
             self._kill(worker, run, "overran", f"no reply within {wall_limit:g} s by the clock")
         elif wall_limit is None and now - run.moved > _STALL_SECONDS:
             self._kill(worker, run, "", f"it used no processor for {_STALL_SECONDS:g} s")
-        elif run.lane.slow or seconds <= SLOW_SECONDS:
+        elif run.lane.slow or seconds <= self._slow_seconds:
             return
         elif self._slow.busy < self._slow.size:
+            self._recent.append(run.job.took)
             self._ordinary.busy -= 1
             self._slow.busy += 1
             run.lane = self._slow
             self._dispatch()
         elif self._ordinary.waiting:
+            self._recent.append(run.job.took)
             run.ended_for = "stopped"
             worker.terminate()
 

@@ -17,7 +17,7 @@ import uvloop
 from rl.scorer import pool
 from rl.scorer.config import MathSettings
 from rl.scorer.math.scoring import MathQuestion, MathScorer
-from rl.scorer.pool import SLOW_SECONDS, SLOW_SHARE, slow_niceness
+from rl.scorer.pool import LEAST_SLOW_SECONDS, SLOW_SHARE, WorkerPool, slow_niceness
 from rl.scorer.sql.scoring import GoldCheck, SqlScorer
 from tests.scorer.conftest import SHOP, fenced, question, running
 
@@ -138,6 +138,76 @@ def _may_renice() -> bool:
 may_renice = pytest.mark.skipif(not _may_renice(), reason="it takes CAP_SYS_NICE")
 
 
+class Worker:
+    """A worker whose processor time the test sets."""
+
+    usable, cpu_used, cpu = True, 0.0, 0.0
+
+    def cpu_seconds(self) -> float:
+        return self.cpu
+
+    def send(self, header: dict, body: bytes) -> None:
+        pass
+
+    def terminate(self) -> None:
+        self.usable = False
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "slow"),
+    [
+        ([], 0.11, True),
+        ([], 0.09, False),
+        ([0.003] * 100, 0.11, True),
+        ([0.003] * 92 + [15.0] * 8, 0.11, True),  # few endless ones change nothing
+        ([0.12] * 20, 0.15, False),
+        ([0.12] * 20, 0.3, True),
+        ([0.003, 0.003, 0.003, 0.12] * 25, 0.15, False),
+        ([1.0] * 20, 1.5, False),
+        ([9.0] * 20, 2.1, True),
+        ([1.0] * 100 + [0.003] * 100, 0.11, True),
+    ],
+)
+def test_a_job_is_slow_beside_recent_ones(before: list[float], seconds: float, slow: bool) -> None:
+    """With the slow lane full, a slow job is stopped for one that waits."""
+
+    async def scenario() -> bool:
+        workers, worker = WorkerPool(1, 0, {}, by_clock=False), Worker()
+        workers._idle.append(worker)
+        asked = [asyncio.create_task(workers.run(lambda _: ({}, b""), 60.0)) for _ in range(len(before) + 2)]
+        await asyncio.sleep(0)
+        for took in before:
+            worker.cpu += took
+            worker.cpu_used = worker.cpu
+            workers._replied(worker, ({"outcome": "match"}, b""))
+        worker.cpu += seconds
+        workers._look(time.monotonic() + seconds)
+        for each in asked:
+            each.cancel()
+        return not worker.usable
+
+    assert asyncio.run(scenario()) is slow
+
+
+def test_a_slow_job_shows_what_is_usual_before_it_ends() -> None:
+    """Of statements that all take half a second, the first moves to the slow lane, and the next is not slow."""
+
+    async def scenario() -> None:
+        workers, first, second = WorkerPool(1, 1, {}, by_clock=False), Worker(), Worker()
+        workers._idle += [first, second]
+        asked = [asyncio.create_task(workers.run(lambda _: ({}, b""), 60.0)) for _ in range(3)]
+        await asyncio.sleep(0)
+        first.cpu = 0.5
+        workers._look(time.monotonic() + 1)
+        second.cpu = 0.5
+        workers._look(time.monotonic() + 1)
+        assert workers._runs[first].lane.slow and not workers._runs[second].lane.slow and second.usable
+        for each in asked:
+            each.cancel()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("ordinary", [1, 2, 16])
 @pytest.mark.parametrize("full", [0.5, 1, 4])
 def test_slow_jobs_together_have_their_share_however_many_run(ordinary: int, full: float) -> None:
@@ -163,6 +233,7 @@ def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(
         system(which, who, niceness)
 
     monkeypatch.setattr(os, "setpriority", setpriority)
+    monkeypatch.setattr(pool, "SLOW_MULTIPLE", 0.0)  # the statements are alike
     scorer = sql_scorer()
     count = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT 3000000) SELECT count(*) FROM r"
 
@@ -170,7 +241,7 @@ def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(
         async with running(scorer):
             for number in range(4):
                 check = await scorer.check_gold(SHOP, count.format(number))
-                assert check.outcome == "gold" and check.seconds > SLOW_SECONDS
+                assert check.outcome == "gold" and check.seconds > LEAST_SLOW_SECONDS
             assert scorer.pool.ends == {"slow": 4}
             assert (await scorer.check_gold(SHOP, "SELECT 1")).outcome == "gold"
             [worker] = scorer.pool._idle
@@ -239,6 +310,7 @@ def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_prio
 ) -> None:
     """It gets its whole time limit again. Killed twice, it is an infra_error; the next question starts anew."""
     monkeypatch.setattr(pool, "IDLE_SECONDS", 100.0)
+    monkeypatch.setattr(pool, "SLOW_MULTIPLE", 0.0)  # the statements are alike
     limit = 0.6
     scorer = sql_scorer(gold_seconds=limit)
     own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -252,7 +324,7 @@ def test_a_slow_statement_that_lost_its_worker_begins_again_at_the_server_s_prio
         while not check.done():
             for worker in list(scorer.pool._runs):
                 seconds = worker.cpu_seconds() - worker.cpu_used
-                if seconds > 3 * SLOW_SECONDS and worker.pid not in niceness:
+                if seconds > 3 * LEAST_SLOW_SECONDS and worker.pid not in niceness:
                     niceness[worker.pid] = os.getpriority(os.PRIO_PROCESS, worker.pid)
                     if len(niceness) <= kills:
                         os.kill(worker.pid, signal.SIGKILL)
