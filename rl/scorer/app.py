@@ -78,7 +78,8 @@ def create_app(
             await scorers.close()
 
     handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
-    app = FastAPI(title="DPH-RL scorer", lifespan=lifespan, exception_handlers=handlers)
+    # FastAPI's own pages load their scripts from a CDN; GET /openapi.json describes the same.
+    app = FastAPI(title="DPH-RL scorer", lifespan=lifespan, exception_handlers=handlers, docs_url=None, redoc_url=None)
     app.router.route_class = _Route
     app.state.failure = None
     app.state.metrics = metrics = Metrics(scorers)
@@ -272,9 +273,15 @@ def _log(questions: Questions, scores: list[list[Score]], labels: dict, seconds:
     logger.info("scored", extra={"fields": labels | fields})
 
 
-async def _error(_: Request, error: Exception) -> JSONResponse:
+async def _error(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
+        text, allowed = str(error.detail), (error.headers or {}).get("Allow")
+        if allowed or text == "Not Found":  # Starlette's own words
+            wrong = f"{request.url.path} takes {allowed}, not {request.method}" if allowed else "there is no such path"
+            text = (
+                f"{wrong}; PUT /api and POST /v1/score score responses, GET /openapi.json has examples of their bodies"
+            )
+        return JSONResponse({"error": text}, error.status_code, headers=error.headers)
     if isinstance(error, UnknownQuestion):
         return JSONResponse({"error": str(error)}, 404)
     if isinstance(error, Busy):

@@ -1,4 +1,4 @@
-"""The example bodies on the server's own page (GET /docs): they name a database that this server has."""
+"""The example bodies in the server's own description (GET /openapi.json): they name a database that this server has."""
 
 import json
 from itertools import chain

@@ -1,6 +1,7 @@
 """Reward functions for TRL's GRPOTrainer (run with TRL 1.16): GRPOTrainer(reward_funcs=SQLReward()).
 
-TRL calls them with the columns of the data set and awaits them. It does not train on a completion whose reward is None.
+TRL calls them with the columns of the data set and awaits them; elsewhere await them yourself. TRL does not train on a
+completion whose reward is None.
 """
 
 import asyncio
