@@ -16,8 +16,6 @@ from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.execute import PRIVATE_INDEX
 
-STORED_TABLE = "csv"
-_SUFFIXES = {**{name: engine.suffixes for name, engine in ENGINES.items()}, STORED_TABLE: (".csv",)}
 # Files of a folder that is a DuckDB database, one for each table.
 TABLE_SUFFIXES = (".parquet", ".csv")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
@@ -51,41 +49,39 @@ class Database:
         return repr(self.identity)
 
 
-def find_database(root: Path, db_id: str, kind: str = "sqlite", key: str = "db_id") -> Database:
-    """The database `db_id` below `root` (resolved), or another file that a question's `key` names.
-
-    kind: an engine, or STORED_TABLE.
+def find_database(root: Path, db_id: str, engine: str = "sqlite") -> Database:
+    """The database `db_id` below `root` (resolved).
 
     Raises:
-        UnknownQuestion: the file is missing or has no suffix of its kind, or the db_id leaves `root` by an absolute
+        UnknownQuestion: the file is missing or has no suffix of its engine, or the db_id leaves `root` by an absolute
             path, `..` or a symbolic link.
         DatabaseUnreadable: the system does not let the server look at it: no permission, no descriptor left, a disk or
             file server that fails.
     """
     if "\0" in db_id or os.path.isabs(db_id):
-        raise UnknownQuestion(f"{key} {db_id!r} is not a path relative to the server's database_path")
-    suffixes = _SUFFIXES[kind]
+        raise UnknownQuestion(f"db_id {db_id!r} is not a path relative to the server's database_path")
+    suffixes = ENGINES[engine].suffixes
     try:
         path = os.path.realpath(root / db_id)
         if not path.startswith(os.path.join(root, "")):
-            raise UnknownQuestion(f"{key} {db_id!r} leads out of the server's database_path")
+            raise UnknownQuestion(f"db_id {db_id!r} leads out of the server's database_path")
         status = os.stat(path)
-        if kind == "duckdb" and stat.S_ISDIR(status.st_mode):
+        if engine == "duckdb" and stat.S_ISDIR(status.st_mode):
             return _find_collection(root, db_id, path)
         if not path.endswith(suffixes) or not stat.S_ISREG(status.st_mode):
-            raise UnknownQuestion(f"{key} {db_id!r} is not a {' or '.join(suffixes)} file below database_path")
+            raise UnknownQuestion(f"db_id {db_id!r} is not a {' or '.join(suffixes)} file below database_path")
         # A copy that preserves times (cp -p, rsync -t) resets st_mtime but not st_ctime.
         content = (*_identity(status), status.st_ctime_ns)
-        if kind == "duckdb":
+        if engine == "duckdb":
             return Database(path, (path, content, _log_identity(path, ".wal")))
         log = _log_identity(path, "-wal")
         identity = (path, content, log)
         return Database(_read_only_uri(*identity, log is not None and _log_index_in_use(path)), identity)
     except FileNotFoundError:
-        raise UnknownQuestion(f"{key} {db_id!r} names no file below {root} (--database-path of the server)") from None
+        raise UnknownQuestion(f"db_id {db_id!r} names no file below {root} (--database-path of the server)") from None
     except (OSError, UnicodeEncodeError) as error:
         absent = isinstance(error, UnicodeEncodeError) or error.errno in _NO_SUCH_FILE
-        raise (UnknownQuestion if absent else DatabaseUnreadable)(f"{key} {db_id!r} cannot be read: {error}") from None
+        raise (UnknownQuestion if absent else DatabaseUnreadable)(f"db_id {db_id!r} cannot be read: {error}") from None
 
 
 def table_files(folder: str) -> list[tuple[str, str]]:

@@ -24,7 +24,6 @@ class Gold(NamedTuple):
 
     db_id: str | None
     sql: str
-    method: str
 
 
 class Problem(NamedTuple):
@@ -67,7 +66,7 @@ def read_dataset(files: list[Path]) -> Dataset:
             if isinstance(truth, dict) and truth.get("gold_sql") is not None:
                 row_id = row["id"] if isinstance(row["id"], int) else str(row["id"])
                 db_id = None if truth.get("db_id") is None else str(truth["db_id"])
-                gold = Gold(db_id, str(truth["gold_sql"]), str(truth.get("cmp_method")))
+                gold = Gold(db_id, str(truth["gold_sql"]))
                 dataset.problems.append(Problem(row_id, str(file), position, gold))
             else:
                 dataset.other[str(row["data_source"])] += 1
@@ -129,4 +128,4 @@ async def _check_one(gold: Gold, scorers: list[SqlScorer]) -> GoldCheck:
     scorer = scorer_of(scorers, gold.db_id)
     if scorer is None:
         return GoldCheck("unknown_database", error="no scorer of the settings has a prefix of the db_id")
-    return await scorer.check_gold(gold.db_id, gold.sql, "spider2" if gold.method == "spider2" else "bird")
+    return await scorer.check_gold(gold.db_id, gold.sql)

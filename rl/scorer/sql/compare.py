@@ -1,9 +1,8 @@
-"""Comparison of a prediction's rows with gold's: `bird`, `spider` or `spider2` decide equality.
+"""Comparison of a prediction's rows with gold's: `bird` or `spider` decides equality.
 
 - bird: equal sets of rows, as BIRD's official evaluation compares.
 - spider: equal bags of rows under some permutation of the columns, and equal lists where gold orders its result
   (Zhong et al. 2020, "Semantic Evaluation for Text-to-SQL with Distilled Test Suites").
-- spider2: gold is not a query but stored results (stored.py); GoldRows then holds tables instead of rows.
 
 Values compare as Python compares what sqlite3 returns: 1 == 1.0, None == None, '1' != 1.
 """
@@ -14,7 +13,6 @@ from typing import Literal
 
 from rl.scorer.sql.columns import equal_under_column_permutation
 from rl.scorer.sql.execute import Row, Value
-from rl.scorer.sql.stored import equal_stored
 
 
 class GoldRows:
@@ -49,17 +47,10 @@ def equal_spider(gold: GoldRows, predicted: list[Row]) -> bool:
     return equal_under_column_permutation(gold.rows, predicted, gold.ordered)
 
 
-def equal_spider2(gold: GoldRows, predicted: list[Row]) -> bool:
-    """One of the stored tables is matched."""
-    return equal_stored(gold.rows, gold.ordered, predicted)  # type: ignore[arg-type]
-
-
-Comparison = Literal["bird", "spider", "spider2"]
-STORED = "spider2"
+Comparison = Literal["bird", "spider"]
 COMPARISONS: dict[Comparison, Callable[[GoldRows, list[Row]], bool]] = {
     "bird": equal_bird,
     "spider": equal_spider,
-    "spider2": equal_spider2,
 }
 
 

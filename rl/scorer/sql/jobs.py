@@ -3,8 +3,7 @@
 - identify: {uri} -> {outcome: "identity", identity}, or {outcome: "unknown", error} if there is no such database. Only
   for PostgreSQL, whose contents the server cannot see.
 - gold: {uri, version, sql, seconds} -> {outcome: "gold", ordered, rows, null}. The body has the marshalled
-  rows, which `score` jobs of any worker take. null: whether all values are NULL (true without rows). A job about stored
-  results has {tables: [[path, positions of columns], ...], ordered} instead of sql, and the body has the tables.
+  rows, which `score` jobs of any worker take. null: whether all values are NULL (true without rows).
 - score: {uri, version, sql, seconds, gold, ordered, method, reward, digest} -> {outcome, score}, and {digest, rows} if
   `digest` is true. The job's body has gold's rows unless this worker still holds them; the reply's body is the payload
   as JSON.
@@ -23,7 +22,7 @@ from typing import Any
 
 from rl.scorer.lru import ByteLru
 from rl.scorer.rewards import MATCH_SCORE, SQL_CREDITS
-from rl.scorer.sql.compare import COMPARISONS, STORED, GoldRows, equal_bird
+from rl.scorer.sql.compare import COMPARISONS, GoldRows, equal_bird
 from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.execute import (
     DamagedDatabase,
@@ -36,7 +35,6 @@ from rl.scorer.sql.execute import (
 )
 from rl.scorer.sql.lexer import has_top_level_order_by, reads_clock
 from rl.scorer.sql.payload import result_digest, rows_as_json
-from rl.scorer.sql.stored import read_table
 
 # Larger results may not fit into memory twice: Python's objects take up to ten times their marshalled size.
 _LARGE_BYTES = 1_000_000
@@ -102,8 +100,6 @@ class SqlJobs:
             return {"outcome": outcome, "error": str(error), **last}, b""
 
     def _gold(self, job: dict) -> tuple[dict, bytes]:
-        if "tables" in job:
-            return self._stored_gold(job)
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
         null = all(value is None for row in rows for value in row)
         ordered = has_top_level_order_by(job["sql"], self._engine)
@@ -114,20 +110,13 @@ class SqlJobs:
             _check_equal_rows_fit(rows, body)
         return header, body
 
-    def _stored_gold(self, job: dict) -> tuple[dict, bytes]:
-        tables = [read_table(path, positions, self._limits) for path, positions in job["tables"]]
-        null = all(value is None for table in tables for column in table for value in column)
-        rows = max(len(table[0]) for table in tables)
-        header = {"outcome": "gold", "ordered": job["ordered"], "rows": rows, "null": null}
-        return header, marshalled(tables)
-
     def _score(self, job: dict, body: bytes) -> tuple[dict, bytes]:
         gold = self._gold_rows(job, body)
         rows = self._executor.execute(job["uri"], job["version"], job["sql"], job["seconds"])
         if COMPARISONS[job["method"]](gold, rows):
             outcome, score = "match", MATCH_SCORE
         else:
-            score = 0.0 if job["method"] == STORED else SQL_CREDITS[job["reward"]](gold, rows)
+            score = SQL_CREDITS[job["reward"]](gold, rows)
             outcome = "partial" if score > 0 else "mismatch"
         payload = rows_as_json(rows, *self._payload_cap)
         header = {"outcome": outcome, "score": score} | self._clock(job["sql"])

@@ -10,19 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, model_validator
+from pydantic import BaseModel, Field
 
 from rl.common.outcomes import GOLD_EMPTY, INFRA_ERROR
 from rl.common.time_limits import FIND_DATABASE_S
 from rl.scorer.answers import read_sql
 from rl.scorer.config import SqlSettings
-from rl.scorer.databases import STORED_TABLE, Database, DatabaseUnreadable, find_database
+from rl.scorer.databases import Database, DatabaseUnreadable, find_database
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
 from rl.scorer.rewards import REWARD_MODELS
 from rl.scorer.scoring import SharedResults, WorkerScorer
-from rl.scorer.sql.compare import STORED, Comparison
+from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql.engines import ENGINES, connection_parameters, password_file, port_to_allow
 from rl.scorer.sql.lexer import reads_clock, repair
 
@@ -32,43 +32,13 @@ _EMPTY_GOLD = failure({"outcome": GOLD_EMPTY, "error": "the gold query returns n
 
 
 class SqlQuestion(BaseModel):
-    """The reference for SQL responses: a gold query, or stored results."""
+    """The reference for SQL responses."""
 
     db_id: str = Field(
         description="path of the database below database_path, such as shop/shop.sqlite, after the prefix of its engine"
     )
-    gold_sql: str = Field(description="the gold query; with cmp_method spider2 JSON of StoredGold")
+    gold_sql: str = Field(description="the gold query")
     cmp_method: Comparison
-
-    @model_validator(mode="after")
-    def _reads_stored_results(self) -> "SqlQuestion":
-        if self.cmp_method == STORED:
-            StoredGold.read(self.gold_sql)
-        return self
-
-
-class StoredResult(BaseModel):
-    """A CSV file below database_path. columns: the positions (from 0) of those that count; empty: all."""
-
-    file: str
-    columns: list[NonNegativeInt] = []
-
-
-class StoredGold(BaseModel):
-    """Stored results that replace a gold query; a prediction may match any of them."""
-
-    results: list[StoredResult] = Field(min_length=1)
-    ignore_order: bool = False
-
-    @classmethod
-    def read(cls, text: str) -> "StoredGold":
-        """Read JSON of this shape. Raises ValueError."""
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"gold_sql is not JSON of stored results: {where} {first['msg']}".strip()) from None
 
 
 @dataclass(frozen=True)
@@ -85,16 +55,10 @@ class GoldCheck:
 
 
 class _GoldQuery(NamedTuple):
-    """A gold query, or stored results.
-
-    day: see _day. tables: the identity of each file of stored results and the positions of its columns. ordered:
-    whether the rows of stored results are ordered.
-    """
+    """A gold query. day: see _day."""
 
     sql: str
-    day: str = ""
-    tables: tuple[tuple[tuple, tuple[int, ...]], ...] = ()
-    ordered: bool = False
+    day: str
 
     @classmethod
     def of(cls, gold_sql: str, engine: str) -> "_GoldQuery":
@@ -187,15 +151,13 @@ class SqlScorer(WorkerScorer):
         run = partial(self._run_prediction, database, gold, method, digests)
         return await self._score_distinct((gold.key, method, digests), predictions, run, self._no_answer, days)
 
-    async def check_gold(self, db_id: str, gold_sql: str, method: Comparison = "bird") -> GoldCheck:
-        """Run a gold query, or read its stored results."""
+    async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
+        """Run a gold query."""
         started = time.perf_counter()
         try:
-            gold = await self._gold(await self._find(db_id), self._gold_query(gold_sql, method))
+            gold = await self._gold(await self._find(db_id), _GoldQuery.of(gold_sql, self.settings.engine))
         except UnknownQuestion as error:
             return GoldCheck("unknown_database", error=str(error))
-        except ValueError as error:  # not JSON of stored results
-            return GoldCheck("gold_error", error=str(error))
         except DatabaseUnreadable as error:
             return GoldCheck(INFRA_ERROR, error=str(error))
         seconds = time.perf_counter() - started
@@ -234,21 +196,10 @@ class SqlScorer(WorkerScorer):
     ) -> tuple[Database | None, _GoldQuery, list[str | None], dict[str, str]]:
         engine = self.settings.engine
         file = self.find_file(question.db_id)
-        gold_query = self._gold_query(question.gold_sql, question.cmp_method)
+        gold_query = _GoldQuery.of(question.gold_sql, engine)
         predictions = [read_sql(response, engine) for response in responses]
         days = {pred: _day(pred, engine) for pred in set(predictions) if pred is not None}
         return file, gold_query, predictions, days
-
-    def _gold_query(self, gold_sql: str, method: Comparison) -> _GoldQuery:
-        """Raises UnknownQuestion and DatabaseUnreadable for stored results as find_database does for databases."""
-        if method != STORED:
-            return _GoldQuery.of(gold_sql, self.settings.engine)
-        gold = StoredGold.read(gold_sql)
-        if self.settings.database_path is None:
-            raise UnknownQuestion("stored results are files below a database_path, which PostgreSQL does not have")
-        files = (find_database(self._root, result.file, STORED_TABLE, "gold_sql").identity for result in gold.results)
-        columns = (tuple(result.columns) for result in gold.results)
-        return _GoldQuery("", "", tuple(zip(files, columns, strict=True)), not gold.ignore_order)
 
     async def _gold(self, database: Database, query: _GoldQuery) -> _Gold:
         of = (database.identity, *query)
@@ -257,9 +208,6 @@ class SqlScorer(WorkerScorer):
     async def _run_gold(self, database: Database, query: _GoldQuery, of: tuple) -> _Gold:
         seconds, today = self.settings.gold_seconds, _today()
         job = {"job": "gold", "uri": database.uri, "version": database.version, "sql": query.sql, "seconds": seconds}
-        if query.tables:
-            tables = [(identity[0], columns) for identity, columns in query.tables]
-            job |= {"tables": tables, "ordered": query.ordered}
         header, body = await self._run(database, lambda _: (job, b""), seconds, "gold")
         # The file may have changed while gold ran; the key names the content that was asked about.
         key = hashlib.sha256(repr(of).encode("utf-8", "surrogatepass")).hexdigest()
@@ -275,7 +223,7 @@ class SqlScorer(WorkerScorer):
             "sql": pred,
             "seconds": seconds,
             "gold": gold.key,
-            "ordered": gold.header["ordered"] and (self.settings.order_check or method == STORED),
+            "ordered": gold.header["ordered"] and self.settings.order_check,
             "method": method,
             "reward": self.settings.class_name,
             "digest": digest,

@@ -375,12 +375,6 @@ def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.Fixtur
         assert (ask.scorer.golds.misses, ask.scorer.scores.misses) == before
         assert outcomes(ask(of, "SELECT x FROM player", "SELECT 1")) == ["gold_error"]
         assert outcomes(ask(of, RUNAWAY, "SELECT 1")) == ["gold_timeout"]
-        stored, results = '{"results": [{"file": "secret.csv"}]}', ("SELECT 'x', 1.001", "SELECT 2")
-        if engine == "duckdb":
-            assert outcomes(ask(of, stored, *results, method="spider2")) == ["match", "mismatch"]
-        else:
-            with pytest.raises(UnknownQuestion, match="stored results are files below a database_path"):
-                ask(of, stored, *results, method="spider2")
         # A busy machine may be too slow for it, but it is not a fault.
         assert ask(of, gold, "SELECT repeat('x', 300000000)")[0].outcome in ("pred_error", "pred_timeout")
         assert outcomes(ask(of, gold, gold + " -- again")) == ["match"]
