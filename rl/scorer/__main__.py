@@ -2,6 +2,6 @@
 
 import sys
 
-from rl.scorer.server import main
+from rl.scorer.options import main
 
 sys.exit(main())

@@ -1,4 +1,6 @@
-"""Options of the scorer server, in a module of their own so that --help does not load the server."""
+"""The scorer server's command line: dph scorer, python -m rl.scorer and scorer_server_without_ray.py. --help loads no
+server.
+"""
 
 import argparse
 import textwrap
@@ -9,9 +11,10 @@ from rl.scorer.sql.engines import ENGINES
 
 
 def main(arguments: list[str] | None = None) -> int:
-    from rl.scorer.server import main
+    options = parser().parse_args(arguments)
+    from rl.scorer.server import run
 
-    return main(arguments)
+    return run(options)
 
 
 def parser() -> argparse.ArgumentParser:

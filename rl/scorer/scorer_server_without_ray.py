@@ -9,7 +9,7 @@ if sys.path and os.path.realpath(sys.path[0]) == _HERE:
     # installed.
     sys.path[0] = os.path.dirname(os.path.dirname(_HERE))
 
-from rl.scorer.server import main  # noqa: E402
+from rl.scorer.options import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,9 +1,10 @@
-"""The scorer server as a program: scorer_server_without_ray.py and `python -m rl.scorer` call `main`.
+"""The scorer server as a program: options.py calls `run`.
 
 It prints one line with its address once it serves; from then on GET /heartbeat answers. After SIGTERM or SIGINT it
 finishes the requests in progress and ends every worker process.
 """
 
+import argparse
 import asyncio
 import hashlib
 import ipaddress
@@ -30,7 +31,6 @@ from rl.scorer.app import create_app
 from rl.scorer.checks import check_scorers
 from rl.scorer.config import Settings
 from rl.scorer.config_file import load_settings
-from rl.scorer.options import parser
 
 _BACKLOG = 2048
 # Longer than the pause between two training steps' requests, so that clients keep their connections.
@@ -43,12 +43,11 @@ _FILES_PER_WORKER = 2
 _OLD_LOG_FILES = 3
 
 
-def main(arguments: list[str] | None = None) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run the server until it is told to end.
 
     Returns the exit code: 0, or 1 if the worker processes do not start. A wrong setting exits with code 2.
     """
-    options = parser().parse_args(arguments)
     with user_errors_exit():
         listening = {"address": options.address, "port": options.port}
         sql, every = {"database_path": options.database_path}, {"num_instances": options.workers}

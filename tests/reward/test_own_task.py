@@ -14,7 +14,7 @@ from rl.data.questions import scorer_question
 from rl.data.rows import read_rows
 from rl.scorer.client.scorer_client import ScorerClient, ScorerUnavailable
 from rl.scorer.client.shared import close_shared_clients
-from rl.scorer.server import main
+from rl.scorer.options import main
 from tests.programs import REPOSITORY, SERVER_PROGRAM, serving
 from verl.dph.reward.score import compute_score
 

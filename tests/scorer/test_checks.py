@@ -8,9 +8,9 @@ from rl.common.errors import UserError
 from rl.scorer.checks import check_scorers
 from rl.scorer.config import Settings
 from rl.scorer.metrics import Metrics
+from rl.scorer.options import main
 from rl.scorer.sandbox import confine
 from rl.scorer.scorers import Scorers
-from rl.scorer.server import main
 
 NEITHER = "Scorers: {Scorer1: {class_name: MathRewardModel, sandbox: SETTING, num_instances: 1}}"
 

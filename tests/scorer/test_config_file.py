@@ -12,8 +12,8 @@ import yaml
 from rl.common.errors import UserError
 from rl.scorer.config import Settings
 from rl.scorer.config_file import load_settings
+from rl.scorer.options import main
 from rl.scorer.rewards import REWARD_MODELS
-from rl.scorer.server import main
 from rl.scorer.sql.engines import ENGINES
 from tests.scorer.conftest import SHIPPED_SETTINGS
 

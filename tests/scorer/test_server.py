@@ -105,7 +105,7 @@ Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
         return done.stderr
 
     # Without /proc no time limit would hold. The log file has the rest.
-    code = "import sys, psutil, rl.scorer.server as s; psutil.PROCFS_PATH = '/none'; sys.exit(s.main(sys.argv[1:]))"
+    code = "import sys, psutil, rl.scorer.options as o; psutil.PROCFS_PATH = '/none'; sys.exit(o.main(sys.argv[1:]))"
     unreadable = "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
     assert error("-c", code).startswith(unreadable)
     (tmp_path / "math_verify.py").write_text("raise ImportError('a broken installation')")
