@@ -6,22 +6,19 @@ import ipaddress
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import chain, islice
-from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
-from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import Route, request_response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from rl.common.outcomes import INFRA_ERROR, VERDICT_HEADER
 from rl.scorer.config import Settings
-from rl.scorer.examples import examples_of
 from rl.scorer.fork_server import WorkerLost
 from rl.scorer.metrics import Measured, Metrics
 from rl.scorer.outcomes import Score, UnknownQuestion
@@ -39,25 +36,9 @@ _DISCARDED_BODIES = 10
 Questions = list[tuple[Question, list[str]]]
 
 
-class _Route(APIRoute):
-    """Passes only the request to its endpoint: finding arguments as FastAPI does would take longer than the endpoint.
-
-    FastAPI still describes the route.
-    """
-
-    def __init__(self, path: str, endpoint: Callable[[Request], Awaitable[Response | dict]], **options: Any):
-        super().__init__(path, endpoint, **options)
-
-        async def respond(request: Request) -> Response:
-            found = await endpoint(request)
-            return JSONResponse(found) if isinstance(found, dict) else found
-
-        self.app = request_response(respond)
-
-
 def create_app(
     settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None], config_sha256: str | None = None
-) -> FastAPI:
+) -> Starlette:
     """The application. It calls `ready` once it serves requests, and `shut_down` to end the server gracefully.
 
     Its state has `failure`: why the workers did not start, else None; and `metrics`.
@@ -66,7 +47,7 @@ def create_app(
     verdict_sha256 = settings.verdict_sha256  # of the functions' text now, which the workers load
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
             await scorers.start()
             ready()
@@ -78,21 +59,20 @@ def create_app(
             await scorers.close()
 
     handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
-    # FastAPI's own pages load their scripts from a CDN; GET /openapi.json describes the same.
-    app = FastAPI(title="DPH-RL scorer", lifespan=lifespan, exception_handlers=handlers, docs_url=None, redoc_url=None)
-    app.router.route_class = _Route
-    app.state.failure = None
-    app.state.metrics = metrics = Metrics(scorers)
+    metrics = Metrics(scorers)
+    hashes = {"config_sha256": config_sha256, "verdict_sha256": verdict_sha256}
+    routes = _scoring(settings, scorers, metrics, verdict_sha256) + _state(settings, metrics, shut_down, hashes)
+    metrics.paths = {route.path for route in routes}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.add_middleware(Measured, metrics=metrics)
-    _add_scoring(app, settings, scorers, metrics, verdict_sha256)
-    _add_state(app, settings, metrics, shut_down, {"config_sha256": config_sha256, "verdict_sha256": verdict_sha256})
-    metrics.paths = {route.path for route in app.routes if isinstance(route, Route)}
+    app.state.failure = None
+    app.state.metrics = metrics
     return app
 
 
-def _add_scoring(app: FastAPI, settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha256: str) -> None:
+def _scoring(settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha256: str) -> list[Route]:
     """The routes that score responses."""
-    server, examples = settings.ScorerServer, examples_of(settings)
+    server = settings.ScorerServer
 
     async def received(request: Request) -> bytes:
         return await _read(request, server.max_body_bytes, server.request_seconds)
@@ -108,7 +88,6 @@ def _add_scoring(app: FastAPI, settings: Settings, scorers: Scorers, metrics: Me
         _log(questions, scores, labels, time.perf_counter() - started, server.log_responses)
         return scores
 
-    @app.put("/api", openapi_extra=_body_of(ApiRequest, examples["/api"]))
     async def score(request: Request) -> Response:
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await received(request))
@@ -116,7 +95,6 @@ def _add_scoring(app: FastAPI, settings: Settings, scorers: Scorers, metrics: Me
         [scores] = _judged(await score_all([(body.extra, body.gen_responses)], labels))
         return _json(api_reply(scores, server.max_reply_bytes))
 
-    @app.post("/v1/score", openapi_extra=_body_of(BatchRequest, examples["/v1/score"]))
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await received(request))
@@ -130,45 +108,53 @@ def _add_scoring(app: FastAPI, settings: Settings, scorers: Scorers, metrics: Me
         body = parse(model, await received(request), 422)
         return [score for [score] in _judged(await score_all(body.questions, {}))]
 
-    @app.post("/v1/openrlhf", openapi_extra=_body_of(OpenRlhfRequest, examples["/v1/openrlhf"]))
-    async def score_for_openrlhf(request: Request) -> dict:
+    async def score_for_openrlhf(request: Request) -> Response:
         """Rewards for OpenRLHF's --reward.remote_url: {"rewards": [...], "scores": [...], "extra_logs": {...}}."""
-        return openrlhf_reply(await score_for_trainer(request, OpenRlhfRequest))
+        return JSONResponse(openrlhf_reply(await score_for_trainer(request, OpenRlhfRequest)))
 
-    @app.post("/v1/slime", openapi_extra=_body_of(SlimeRequest, examples["/v1/slime"]))
-    async def score_for_slime(request: Request) -> dict:
+    async def score_for_slime(request: Request) -> Response:
         """A reward for slime's remote_rm, with --reward-key score: {"score", "acc", "gold_error", "outcome"}."""
         [score] = await score_for_trainer(request, SlimeRequest)
-        return slime_reply(score)
+        return JSONResponse(slime_reply(score))
+
+    return [
+        Route("/api", score, methods=["PUT"]),
+        Route("/v1/score", score_batch, methods=["POST"]),
+        Route("/v1/openrlhf", score_for_openrlhf, methods=["POST"]),
+        Route("/v1/slime", score_for_slime, methods=["POST"]),
+    ]
 
 
-def _add_state(
-    app: FastAPI, settings: Settings, metrics: Metrics, shut_down: Callable[[], None], hashes: dict[str, str | None]
-) -> None:
+def _state(
+    settings: Settings, metrics: Metrics, shut_down: Callable[[], None], hashes: dict[str, str | None]
+) -> list[Route]:
     """The routes that say how the server is, and the one that ends it."""
 
-    @app.get("/heartbeat")
-    async def heartbeat(_: Request) -> dict[str, str]:
+    async def heartbeat(_: Request) -> Response:
         """Answer while the server runs, however busy its workers are."""
-        return {"status": "healthy"}
+        return JSONResponse({"status": "healthy"})
 
-    @app.get("/v1/info")
-    async def info(_: Request) -> dict:
+    async def info(_: Request) -> Response:
         """The kind, engine and databases of each scorer; a sha256 of the configuration, and one of what decides
         verdicts."""
-        return {"scorers": settings.served, **hashes}
+        return JSONResponse({"scorers": settings.served, **hashes})
 
-    @app.get("/metrics")
     async def measured(_: Request) -> Response:
         """Counts and state, in Prometheus' text format."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    @app.put("/shutdown")
-    async def shutdown(request: Request) -> dict[str, str]:
+    async def shutdown(request: Request) -> Response:
         """End the server when the current requests are answered."""
         _check_may_shut_down(request, settings.ScorerServer.shutdown_token)
         shut_down()
-        return {"status": "ending"}
+        return JSONResponse({"status": "ending"})
+
+    return [
+        Route("/heartbeat", heartbeat),
+        Route("/v1/info", info),
+        Route("/metrics", measured),
+        Route("/shutdown", shutdown, methods=["PUT"]),
+    ]
 
 
 def _judged(scores: list[list[Score]]) -> list[list[Score]]:
@@ -177,24 +163,6 @@ def _judged(scores: list[list[Score]]) -> list[list[Score]]:
     if lost is not None:
         raise Busy(lost)
     return scores
-
-
-def _body_of(model: type[BaseModel], example: dict) -> dict:
-    """The OpenAPI description of a body that `_read` reads, which FastAPI does not see; its definitions are inlined."""
-    schema = model.model_json_schema()
-    definitions = schema.pop("$defs", {})
-    content = {_JSON: {"schema": _resolved(schema, definitions), "example": example}}
-    return {"requestBody": {"content": content, "required": True}}
-
-
-def _resolved(schema, definitions: dict):
-    if isinstance(schema, list):
-        return [_resolved(entry, definitions) for entry in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _resolved(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
-    return {key: _resolved(value, definitions) for key, value in schema.items()}
 
 
 async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
@@ -278,9 +246,7 @@ async def _error(request: Request, error: Exception) -> JSONResponse:
         text, allowed = str(error.detail), (error.headers or {}).get("Allow")
         if allowed or text == "Not Found":  # Starlette's own words
             wrong = f"{request.url.path} takes {allowed}, not {request.method}" if allowed else "there is no such path"
-            text = (
-                f"{wrong}; PUT /api and POST /v1/score score responses, GET /openapi.json has examples of their bodies"
-            )
+            text = f"{wrong}; PUT /api and POST /v1/score score responses, docs/reference/scorer.md has their bodies"
         return JSONResponse({"error": text}, error.status_code, headers=error.headers)
     if isinstance(error, UnknownQuestion):
         return JSONResponse({"error": str(error)}, 404)

@@ -353,30 +353,6 @@ def test_it_says_what_it_serves(scorer) -> None:
     assert served["sql"]["engine"] == "sqlite" and Path(served["sql"]["database_path"]).is_dir()
 
 
-def test_the_api_is_described(scorer) -> None:
-    described = scorer.client.get("/openapi.json").json()["paths"]
-    assert {"/api", "/v1/score", "/v1/info", "/heartbeat", "/metrics", "/shutdown"} <= set(described)
-    batch = described["/v1/score"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert set(batch["properties"]) == {"questions", "rows", "digests"}
-    assert "$ref" not in json.dumps(batch)
-
-
-def test_the_examples_of_its_page_work(scorer, start_scorer) -> None:
-    math = start_scorer(text="Scorers: {Scorer1: {class_name: MathRewardModel, num_instances: 1}}")
-    for server in (scorer, math):
-        described = server.client.get("/openapi.json").json()["paths"]
-        bodies = {
-            (method, path): of["requestBody"]["content"]["application/json"]["example"]
-            for path, methods in described.items()
-            for method, of in methods.items()
-            if "requestBody" in of
-        }
-        assert set(bodies) == {("put", "/api"), *(("post", f"/v1/{name}") for name in ("score", "openrlhf", "slime"))}
-        replies = [server.client.request(*asked, json=body) for asked, body in bodies.items()]
-        assert [reply.status_code for reply in replies] == [200] * 4
-        assert all("1.0" in reply.text for reply in replies)
-
-
 def test_a_client_that_goes_away_leaves_the_others_their_answers(scorer) -> None:
     lonely = ENDLESS.format(2)
     with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=scorer.url, timeout=0.3, trust_env=False) as impatient:
