@@ -217,10 +217,6 @@ def test_slow_jobs_together_have_their_share_however_many_run(ordinary: int, ful
     assert SLOW_SHARE / 1.15 < weight / ordinary < SLOW_SHARE * 1.15
 
 
-def test_few_slow_jobs_beside_many_workers_have_an_ordinary_priority() -> None:
-    assert slow_niceness(1, 64) == 0 and slow_niceness(10_000, 1) == 19
-
-
 def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(
     sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,35 +269,6 @@ def test_a_slow_statement_gets_its_priority_back_when_nothing_else_runs(
             check.cancel()
 
     asyncio.run(scenario())
-
-
-@may_renice
-def test_a_slow_statement_s_priority_is_relative_to_the_server_s(
-    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that was started with a niceness keeps its workers there."""
-    monkeypatch.setattr(pool, "IDLE_SECONDS", 100.0)
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    base = before + 3
-
-    async def scenario() -> tuple[set[int], int]:
-        scorer = sql_scorer()
-        async with running(scorer):
-            [worker] = scorer.pool._all
-            sql = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 5000000) SELECT count(*) FROM r"
-            check = asyncio.create_task(scorer.check_gold(SHOP, sql))
-            seen = set()
-            while not check.done():
-                seen.add(os.getpriority(os.PRIO_PROCESS, worker.pid))
-                await asyncio.sleep(0.01)
-            assert check.result().outcome == "gold"
-            return seen, os.getpriority(os.PRIO_PROCESS, worker.pid)
-
-    os.setpriority(os.PRIO_PROCESS, 0, base)
-    try:
-        assert asyncio.run(scenario()) == ({base, base + slow_niceness(1, 1)}, base)
-    finally:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 @may_renice

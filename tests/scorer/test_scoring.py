@@ -70,11 +70,6 @@ def test_who_asks_again_joins_the_run(capacity: int, runs_later: int) -> None:
     assert cache.misses == runs_later
 
 
-def test_a_score_counts_the_bytes_of_its_texts() -> None:
-    wide = Score("mismatch", 0.0, "result", "[]", "\U0001f600" * 1_000_000)
-    assert 4_000_000 < (wide.kept_bytes or 0) < 4_010_000
-
-
 def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task for each of 200,000 responses took the server 1.3 GB."""
     make_database(tmp_path / SHOP, SHOP_TABLES)

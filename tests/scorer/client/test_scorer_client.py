@@ -63,16 +63,6 @@ def test_requests_go_to_the_server_with_the_least_to_do_and_are_bounded(fake, cl
     assert (one.most_in_flight, two.most_in_flight) == (2 * BATCH_RESPONSES, 2 * BATCH_RESPONSES)
 
 
-def test_servers_with_equally_much_to_do_take_turns(fake, client_of):
-    async def scenario():
-        async with fake(fake.right) as one, fake(fake.right) as two, client_of([one.address, two.address]) as client:
-            efforts = [(await client.score("text", fake.QUESTION)).effort for _ in range(6)]
-            return efforts, len(one.requests), len(two.requests)
-
-    efforts, *requests = asyncio.run(scenario())
-    assert requests == [3, 3] and [effort.requests for effort in efforts] == [1] * 6
-
-
 # ---------------------------------------------------------------------------- servers that misbehave
 
 STEPS = {
@@ -261,39 +251,10 @@ def test_a_busy_server_is_waited_for_as_long_as_it_says_and_not_by_the_number_of
     assert score.effort.seconds > 1
 
 
-def test_another_server_than_a_busy_one_is_preferred_and_asked_at_once(fake, client_of):
-    async def scenario():
-        async with (
-            fake(partial(fake.busy, seconds="60")) as busy,
-            fake(fake.by_parity) as free,
-            client_of([busy.address, free.address], retries=0) as client,
-        ):
-            first = await client.score("0", fake.QUESTION)
-            scores = await asyncio.gather(*(client.score(str(i), fake.question(i)) for i in range(100)))
-            return [first, *scores], len(busy.requests), len(free.requests)
-
-    scores, of_busy, of_free = asyncio.run(scenario())
-    assert [score.acc for score in scores[1:]] == [1, 0] * 50
-    assert of_busy <= 1 and of_free == 1 + 4
-    assert sum(score.effort.busy_waits for score in scores) == 0
-    assert all(score.effort.healthy_servers == 2 for score in scores)
-
-
 def test_a_server_that_stays_busy_has_a_limit_whose_sentence_says_what_to_do(fake, ask):
     [error], server = ask(fake.busy, busy_limit_s=0.5)
     assert isinstance(error, ScorerBusy) and len(server.requests) > 1
     assert re.search(r"healthy, but have been busy for 0.5 s: start more.*busy_limit", str(error))
-
-
-def test_a_score_between_two_busy_answers_begins_the_time_anew(fake, ask):
-    """Each of two responses is busy for less than the limit."""
-
-    def kills(request, body):
-        return fake.answers(body, lambda text: fake.answer("infra_error") if text == "1" else fake.even(text))
-
-    steps = [*[fake.busy] * 2, kills, *[fake.busy] * 2, fake.by_parity]
-    (even, odd), _ = ask(*steps, texts="01", busy_limit_s=0.8)
-    assert (even.acc, odd.acc, odd.effort.busy_waits, odd.effort.infra_errors) == (1, 0, 4, 1)
 
 
 def test_a_dead_server_beside_a_busy_one_ends_nothing(fake, client_of):

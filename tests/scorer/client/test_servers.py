@@ -109,19 +109,6 @@ def test_a_directory_that_is_being_rewritten_is_read_again(fake, client_of, tmp_
     assert score.acc == 1 and score.effort.retries > 0
 
 
-def test_a_server_that_loses_a_worker_on_every_response_rests(fake, client_of, monkeypatch):
-    monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 30.0)
-
-    async def scenario():
-        async with fake(fake.failing_workers) as sick, fake(fake.right) as good:
-            async with client_of([sick.address, good.address]) as client:
-                scores = [await client.score("text", fake.QUESTION) for _ in range(6)]
-            return scores, len(sick.requests), len(good.requests)
-
-    scores, *requests = asyncio.run(scenario())
-    assert all(score.acc for score in scores) and requests == [1, 6]
-
-
 def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):
     """After its rest it is asked for its heartbeat first, and as long as that fails for nothing else."""
     monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 0.01)
@@ -169,26 +156,3 @@ def test_a_server_that_hangs_costs_one_request_its_heartbeat(fake, client_of, mo
     scores = asyncio.run(scenario())
     assert all(score.acc for score in scores)
     assert sum(score.effort.retries for score in scores) == BATCH_RESPONSES
-
-
-def test_one_fault_of_many_requests_is_one_failure(fake, client_of):
-    """A server that breaks while it has many requests rests once, as after one failure."""
-
-    async def break_together(request, body):
-        await asyncio.sleep(0.1)
-        return fake.status(500)(request, body)
-
-    async def scenario():
-        async with (
-            fake(*[break_together] * 8, fake.right) as server,
-            client_of(server.address, timeout_s=5) as client,
-        ):
-            calls = [asyncio.create_task(client.score("text", fake.QUESTION)) for _ in range(8 * BATCH_RESPONSES)]
-            most = 0
-            while not all(call.done() for call in calls):
-                await asyncio.sleep(0.001)
-                most = max(most, client._servers.servers()[0].failures_in_a_row)
-            return most, [call.result() for call in calls], len(server.requests)
-
-    most, scores, requests = asyncio.run(scenario())
-    assert most == 1 and requests == 16 and all(score.acc for score in scores)
