@@ -17,8 +17,7 @@ _LAUNCHER = Path("scripts/lib/run.sh")
 _ABOUT = {
     "presample": ("Sample every training prompt from the initial policy.", "[NAME] [seed]"),
     "store": (
-        "Sample each near-perfect prompt once more and store the correct responses with reference log-probs:\n"
-        "get_correct_data_tensor.sh.",
+        "Sample each near-perfect prompt once more and store the correct responses with reference\nlog-probs.",
         "[NAME] [seed]",
     ),
     "train": (

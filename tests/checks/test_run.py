@@ -130,7 +130,7 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
     [
         (of_mode("js", store=False, reference=True), "data.sft_files is not set"),
         ({"data.sft_pt": None}, "data.sft_pt is not set"),
-        ({"data.sft_pt": "/nowhere/pef.pt"}, "get_correct_data_tensor.sh .scripts/llama, scripts/qwen., which writes"),
+        ({"data.sft_pt": "/nowhere/pef.pt"}, "run dph store, which writes"),
         ({"data.train_files": "/nowhere/a.parquet"}, "data.train_files=/nowhere/a.parquet does not exist"),
         ({PROBE + "prompts": 4, PROBE + "solved_files": None}, "keep_probe.solved_files is not set"),
         (

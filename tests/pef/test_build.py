@@ -312,7 +312,7 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path):
     dated.actor_rollout_ref.model.custom_chat_template = "{{ strftime_now('%Y') }}"
     prepare(dated)  # its prompts have other texts every day
     presampled.write_bytes(b"".join(cut.splitlines(keepends=True)[:-1]))
-    with pytest.raises(UserError, match=f"holds {31 * DRAWN - 1} of {31 * DRAWN} samples: re-run offline_sampling.sh"):
+    with pytest.raises(UserError, match=f"holds {31 * DRAWN - 1} of {31 * DRAWN} samples: re-run dph presample"):
         prepare(trainer(**solved).config)
     metadata.write_text(metadata.read_text().replace('"temperature": 1.0', '"temperature": 0.6'))
     with pytest.raises(UserError, match=r"drawn with temperature=0.6, and this run has 1.0"):

@@ -144,7 +144,7 @@ def test_parts_that_do_not_fit_together_are_named(tmp_path, change, sentence):
     content = torch.load(path)
     change(content)
     torch.save(content, path)
-    with pytest.raises(UserError, match=f"store.pt does not fit together .{sentence}.*get_correct_data_tensor.sh"):
+    with pytest.raises(UserError, match=f"store.pt does not fit together .{sentence}.*dph store"):
         Store.load(path)
 
 
@@ -167,7 +167,7 @@ def cut_short(path):
 def test_a_file_that_is_not_a_store_is_rejected_in_a_sentence(tmp_path, write):
     path = str(tmp_path / "store.pt")
     write(path)
-    with pytest.raises(UserError, match="store.pt.*get_correct_data_tensor.sh"):
+    with pytest.raises(UserError, match="store.pt.*dph store"):
         Store.load(path)
 
 

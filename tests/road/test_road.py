@@ -41,7 +41,7 @@ def test_prompts_are_split(split):
 
 
 def test_a_store_is_written(stored):
-    assert "run get_correct_data_tensor.sh" in stored.output["no store"]
+    assert "run dph store" in stored.output["no store"]
     assert (stored.mine / "data" / "pef.pt").is_file()
 
 

@@ -120,7 +120,7 @@ def _check_top_k(store: Store, path: str, config: DictConfig) -> None:
     if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
         raise UserError(
             f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
-            "run get_correct_data_tensor.sh (scripts/llama, scripts/qwen) with data.sft_top_k=64, which adds them, or "
+            "run dph store data.sft_top_k=64, which adds them, or "
             "use sft_loss_estimator=sampled."
         )
 

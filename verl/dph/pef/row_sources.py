@@ -183,7 +183,7 @@ def _presampled(config: DictConfig) -> Store:
             inputs[record.id] = hash(record.input)
     if drawn != metadata.rows * metadata.n:
         raise UserError(
-            f"{path} holds {drawn} of {metadata.rows * metadata.n} samples: re-run offline_sampling.sh to resume."
+            f"{path} holds {drawn} of {metadata.rows * metadata.n} samples: re-run dph presample to resume."
         )
     _check_prompts(config.data, path, sampled, kept.keys())
     unjudged = config.data.sft_coverage == "all"

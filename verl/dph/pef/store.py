@@ -43,7 +43,7 @@ _ORIGIN = {
 }
 _UNRECORDED = {"override_config": "{}"}  # of older stores
 
-WRITE_AGAIN = "write it again with get_correct_data_tensor.sh (scripts/llama, scripts/qwen)"
+WRITE_AGAIN = "write it again with dph store"
 # How to write a store anew under its name.
 DELETE = "delete it, and the .samples.jsonl beside it if there is one"
 
