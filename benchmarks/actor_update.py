@@ -103,7 +103,8 @@ class Update:
     """One variant's updates of a worker's model."""
 
     def __init__(self, variant: str, worker: TrainingWorker, config: DictConfig, options: argparse.Namespace):
-        self.worker, self.actor = worker, omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+        self.worker, self.config = worker, config
+        self.actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
         # A reference model costs a forward pass of an equal model, so the actor's weights serve as one.
         self.has_reference, self.rows_exp = variant == "reference", options.rows
         rows = rows_of(options, "exp") + (rows_of(options, "pef") if variant in ("sampled", "topk") else [])
@@ -114,7 +115,7 @@ class Update:
 
     def __call__(self) -> TensorDict:
         """Do one update; return the result of verl's worker, with its "metrics"."""
-        set_loss(self.worker, self.actor)
+        set_loss(self.worker, self.config)
         topk = self.actor.sft_loss_estimator == "topk"
         data = batch_of(self.rows)
         tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, compute_loss=False)

@@ -28,9 +28,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
-from verl.dph.divergence import f_divergences
-from verl.dph.divergence.f_divergences import Integrand
-from verl.dph.divergence.loss_modes import MODES, TAIL_FORMS
+from verl.dph.objective import f_divergences
+from verl.dph.objective.f_divergences import Integrand
+from verl.dph.objective.terms import MODES, TAIL_FORMS
 from verl.dph.pef.store import Row, Store
 
 

@@ -16,9 +16,9 @@ from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
 from rl.configuration.compose import compose
+from verl.dph.objective.rehearsal import rehearsal_loss
 from verl.dph.training.actor_worker import replace_functions
-from verl.dph.training.config import DPHActorConfig
-from verl.dph.training.rehearsal_loss import rehearsal_loss
+from verl.dph.training.config import terms
 
 
 def be_the_only_rank() -> None:
@@ -84,13 +84,15 @@ def actor_worker(config: DictConfig) -> TrainingWorker:
         )
     )
     worker.reset()
-    set_loss(worker, actor)
+    set_loss(worker, config)
     return worker
 
 
-def set_loss(worker: TrainingWorker, actor: DPHActorConfig) -> None:
-    """Give the worker the loss that the trainer gives it for these settings of the actor."""
-    loss = ppo_loss if actor.sft_loss_mode == "none" else rehearsal_loss
+def set_loss(worker: TrainingWorker, config: DictConfig) -> None:
+    """Give the worker the loss that the trainer gives it for these settings."""
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    of_run = terms(config)
+    loss = partial(rehearsal_loss, terms=of_run) if of_run.pef or of_run.exp else ppo_loss
     worker.set_loss_fn(partial(loss, config=actor))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from verl.utils import torch_functional
 
-from verl.dph.divergence import topk_logprobs
+from verl.dph.objective import topk_logprobs
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 WARM_UP = 128  # tokens

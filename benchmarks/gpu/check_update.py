@@ -30,7 +30,7 @@ def update(model: Path, report: Path, dtype: str, small: bool) -> None:
     from standalone_worker import be_the_only_rank
     from verl.utils import tensordict_utils as tu
 
-    from verl.dph.training.rehearsal_loss import over_accepted
+    from verl.dph.objective.rehearsal import over_accepted
 
     be_the_only_rank()
     if not (model / "config.json").exists():

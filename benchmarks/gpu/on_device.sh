@@ -112,7 +112,7 @@ first() {
   VERL_PLATFORM=cpu CUDA_VISIBLE_DEVICES='' OMP_NUM_THREADS=4 timeout 250 "$PYTHON" "$CHECKS/check_update.py" \
     "$WORK/tiny" "$OUT/update_cpu.json" fp32 ${SMALL:+"$SMALL"} >"$WORK/update_cpu.log" 2>&1 &
   local on_cpu=$!
-  [[ -n $SMALL ]] || step tests 150 "$PYTHON" -m pytest -q -p no:cacheprovider -m gpu "$PROJECT/tests/divergence" "$PROJECT/tests/hf_rollout"
+  [[ -n $SMALL ]] || step tests 150 "$PYTHON" -m pytest -q -p no:cacheprovider -m gpu "$PROJECT/tests/objective" "$PROJECT/tests/hf_rollout"
   step check_cuda 150 "$PYTHON" "$CHECKS/check_cuda.py" "$OUT/check_cuda.json" ${SMALL:+"$SMALL"}
   wait "$on_cpu" || cat "$WORK/update_cpu.log"
   step update_fp32 90 "$PYTHON" "$CHECKS/check_update.py" "$WORK/tiny" "$OUT/update_fp32.json" fp32 --expected "$OUT/update_cpu.json" ${SMALL:+"$SMALL"}

@@ -117,7 +117,7 @@ class CriticMicroBatch(Section, at="critic", may_change=True):
 
 
 class Baselines(Section, at="algorithm"):
-    """Parameters of advantages (verl/dph/training/advantages.py and success_cap.py)."""
+    """Parameters of advantages (verl/dph/objective/advantages.py and success_cap.py)."""
 
     pkpo_k: Annotated[int, Field(ge=2)] = 8
     """adv_estimator=pkpo: the k of Pass@k, from 2 to rollout.n (docs/explanation/baselines.md)."""

@@ -25,11 +25,10 @@ from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, TEMPLATE, 
 from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.config.program import run_main
-from verl.dph.divergence import topk_logprobs
-from verl.dph.divergence.eta_schedule import EtaControl
+from verl.dph.objective import topk_logprobs
 from verl.dph.pef.store import Row, Store
 from verl.dph.sampling.job import chat_template
-from verl.dph.training.config import DPHActorConfig
+from verl.dph.training.config import DPHActorConfig, EtaControl
 
 
 def test_a_run_that_can_start_passes(run):

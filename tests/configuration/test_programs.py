@@ -12,7 +12,8 @@ from rl.configuration.setting import Section, violations
 from rl.configuration.training import Rehearsal
 from rl.evaluation.outputs import NO_STYLES
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
-from verl.dph.divergence.loss_modes import MODES, terms_of
+from verl.dph.objective.terms import MODES
+from verl.dph.training.config import forms_of
 
 
 def names(section: type[Section], name: str) -> tuple[str, ...]:
@@ -29,11 +30,7 @@ def test_every_setting_is_stated_once_and_its_default_is_allowed(program):
 
 def test_the_divergences_and_forms_are_those_that_are_implemented():
     assert names(Rehearsal, "sft_loss_mode") == ("none", *MODES)
-    forms = {
-        form: terms_of("js", form, True, alpha=0.2, kl_estimator="k1", baseline="centred")
-        for form in names(Rehearsal, "sft_loss_form")
-    }
-    assert {form: (terms.pef is not None, terms.exp is not None) for form, terms in forms.items()} == {
+    assert {form: forms_of("js", form, True) for form in names(Rehearsal, "sft_loss_form")} == {
         "auto": (True, True),
         "generator": (True, False),
         "policy": (False, True),

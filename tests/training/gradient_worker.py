@@ -17,7 +17,9 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from benchmarks.standalone_worker import actor_worker, batch_of
 from rl.configuration.compose import compose
-from verl.dph.divergence import topk_logprobs
+from verl.dph.objective import success_cap, topk_logprobs
+from verl.dph.objective.advantages import MAXRL, likelihood_advantages
+from verl.dph.objective.rehearsal import over_accepted
 from verl.dph.pef.batch_fields import (
     ANCHOR_NUM_TOKENS,
     OF_ANCHOR,
@@ -28,11 +30,8 @@ from verl.dph.pef.batch_fields import (
     PEF_TOP_LOG_PROBS,
 )
 from verl.dph.pef.store import Row
-from verl.dph.training import success_cap
-from verl.dph.training.advantages import MAXRL, likelihood_advantages
 from verl.dph.training.config import has_anchor, rehearses
 from verl.dph.training.mixed_batch import deal, interleave
-from verl.dph.training.rehearsal_loss import over_accepted
 
 EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
 # The stored rows of a mini-batch that are the anchor's, in variants with one.

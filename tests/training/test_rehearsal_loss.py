@@ -25,8 +25,8 @@ from verl.utils.metric import Metric
 
 from benchmarks.standalone_worker import batch_of
 from tests.programs import REPOSITORY
-from verl.dph.training.config import DPHActorConfig
-from verl.dph.training.rehearsal_loss import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss, update_metrics
+from verl.dph.objective.rehearsal import REMOVED_WEIGHT, UNBOUNDED_WEIGHT, rehearsal_loss, update_metrics
+from verl.dph.training.config import DPHActorConfig, terms
 
 WORKER = Path(__file__).with_name("gradient_worker.py")
 ETA, CLIP_LOW, CLIP_HIGH, ALPHA = 0.2, 0.2, 0.28, 0.3
@@ -194,7 +194,7 @@ def worker_module():
     return module
 
 
-# docs/explanation/derivations.md's tables, in probabilities and independent of verl/dph/divergence/f_divergences.py.
+# docs/explanation/derivations.md's tables, in probabilities and independent of verl/dph/objective/f_divergences.py.
 
 
 def js_doubled(d):
@@ -573,7 +573,7 @@ def test_metrics_are_means_over_the_tokens_that_rollout_correction_accepts(rando
             tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=tokens, global_batch_size=8)
             log_probs = [torch.rand(len(row["input_ids"]), generator=g) - 2 for row in part]
             loss_input = {"log_probs": torch.nested.as_nested_tensor(log_probs, layout=torch.jagged)}
-            outputs.append(rehearsal_loss(actor, data, loss_input)[1])
+            outputs.append(rehearsal_loss(actor, data, loss_input, terms=terms(config))[1])
             for row, values in zip(part, log_probs, strict=True):
                 new = values[len(row["prompts"]) - 1 : -1]
                 kls += (row["old_log_probs"] - new)[row["response_mask"].bool()].tolist()

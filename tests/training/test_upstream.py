@@ -83,7 +83,7 @@ UPSTREAM = {
         "cc3dcac74089a597",
     ),
     "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
-    "verl.dph.divergence.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
+    "verl.dph.objective.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
     "verl.dph.checks.model._step": (PPOTrainer._get_required_batch_multiple, "264be80d505c6579"),
     "verl.dph.training.held_requests.make_room": (RolloutReplica.max_concurrency.fget, "d84408a9c523e7f3"),

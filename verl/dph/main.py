@@ -24,9 +24,10 @@ from verl.dph.checks.rules import check_running_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
+from verl.dph.objective import advantages
 from verl.dph.pef.row_sources import source_of
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, on_head, services_variables
-from verl.dph.training import advantages, batch_balance, held_requests, tracking
+from verl.dph.training import batch_balance, held_requests, tracking
 from verl.dph.training.run_record import RunRecord
 
 # A Ray actor class cannot be subclassed; the class that it wraps can.

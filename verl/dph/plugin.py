@@ -55,7 +55,7 @@ def register() -> None:
     set_platform(sys.orig_argv)
     mark_messages()
     logging.getLogger("verl.dph").setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # Ray's workers log warnings only
-    register_post_import_hook("verl.dph.training.advantages:register", "verl.trainer.ppo.core_algos")
+    register_post_import_hook("verl.dph.objective.advantages:register", "verl.trainer.ppo.core_algos")
     register_post_import_hook("verl.dph.hf_rollout:register_rollout", "verl.workers.rollout.replica")
     if cpu.is_chosen():
         # It would log VERL_PLATFORM in every process.

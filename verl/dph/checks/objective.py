@@ -12,9 +12,10 @@ from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.training import Baselines, Eta, Rehearsal
 from verl.dph.checks.model import config_json, data_parallel_ranks, roles
 from verl.dph.checks.scorer import OUR_REWARD
-from verl.dph.divergence.eta_schedule import WITH_WARMUP
+from verl.dph.objective.advantages import GRPO_PASSK, MAXRL, PKPO, W_REINFORCE
+from verl.dph.objective.eta import WITH_WARMUP
+from verl.dph.objective.terms import MODES, TAIL_FORMS
 from verl.dph.sampling.rollout_engine import RANKS
-from verl.dph.training.advantages import GRPO_PASSK, MAXRL, PKPO, W_REINFORCE
 from verl.dph.training.config import (
     active_forms,
     anchor_rows,
@@ -246,7 +247,7 @@ def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
         yield f"{setting} is for sampled tokens of D_pef, which {mode} does not compare here: use centred."
     elif actor.sft_loss_mode == "forward":
         yield f"{setting} is what actor.sft_kl_estimator=k1, the default, gives {mode}: use centred."
-    elif not DIVERGENCES[actor.sft_loss_mode].has_tail_form:
+    elif MODES[actor.sft_loss_mode] not in TAIL_FORMS:
         yield f"{setting} does not exist for {mode}, whose f'(inf) is infinite: use centred."
     elif actor.sft_log_ratio_max is not None:
         yield (

@@ -52,7 +52,7 @@ def write_store(
         config: verl's trainer settings. The rollout servers and the training engine hold the initial policy.
         client: makes a client of the rollout servers.
         free_rollouts: lets the rollout servers free their weights and caches; nothing is sampled from then on.
-        reference: `ref_logprobs.reference_of` of the training engine, but for its rows and top_k.
+        reference: `ref_logprobs.reference_of` of the training engine, which takes rows and top_k.
 
     Raises:
         UserError: no near-perfect prompt survives, the scorer is unreachable, a file cannot be written, or the engine

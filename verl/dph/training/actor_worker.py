@@ -19,7 +19,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from verl.dph.config.attention import use_configured_attention
 from verl.dph.cpu.engine import save_copies
 from verl.dph.cpu.in_process import join_queue
-from verl.dph.divergence import topk_logprobs
+from verl.dph.objective import topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 
 

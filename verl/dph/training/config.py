@@ -8,10 +8,17 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.utils import need_critic
 from verl.workers.config import FSDPActorConfig
 
+from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.setting import dataclass_fields
-from rl.configuration.training import Rehearsal
-from verl.dph.divergence.eta_schedule import EtaControl
-from verl.dph.divergence.loss_modes import forms_of
+from rl.configuration.training import Eta, Rehearsal
+from verl.dph.objective.terms import Terms, terms_of
+
+_EtaSettings: Any = make_dataclass("_EtaSettings", dataclass_fields(Eta), frozen=True)
+
+
+class EtaControl(_EtaSettings):
+    """`actor.sft_loss_control` (rl/configuration/training.py)."""
+
 
 _Settings: Any = make_dataclass(
     "_Settings",
@@ -67,6 +74,37 @@ def active_forms(config: DictConfig) -> tuple[bool, bool]:
     """Whether the mode has a divergence on D_pef, and whether it has one on D_exp."""
     actor = config.actor_rollout_ref.actor
     return forms_of(actor.sft_loss_mode, actor.sft_loss_form, has_data=bool(config.data.sft_pt))
+
+
+def forms_of(mode: str, form: str, has_data: bool) -> tuple[bool, bool]:
+    """Whether a mode has a divergence on D_pef, and whether it has one on D_exp.
+
+    Args:
+        mode: a name of DIVERGENCES, or "none".
+        form: auto (as in the paper), generator (the whole divergence on D_pef) or policy (the whole on D_exp).
+        has_data: whether the run has a D_pef store.
+    """
+    if mode == "none":
+        return False, False
+    if form != "auto":
+        return form == "generator", form == "policy"
+    on = DIVERGENCES[mode].on
+    if on == "either":
+        return has_data, not has_data
+    return on in ("pef", "both"), on in ("exp", "both")
+
+
+def terms(config: DictConfig) -> Terms:
+    """The divergences of this run."""
+    actor, (on_pef, on_exp) = config.actor_rollout_ref.actor, active_forms(config)
+    return terms_of(
+        actor.sft_loss_mode,
+        on_pef=on_pef,
+        on_exp=on_exp,
+        alpha=actor.alpha_coeff,
+        kl_estimator=actor.sft_kl_estimator,
+        baseline=actor.sft_baseline,
+    )
 
 
 def mini_batches(config: DictConfig) -> int:

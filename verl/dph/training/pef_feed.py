@@ -5,7 +5,7 @@ import os
 from omegaconf import DictConfig
 from verl.utils.config import omega_conf_to_dataclass
 
-from verl.dph.divergence.eta_schedule import EtaSchedule
+from verl.dph.objective.eta import EtaSchedule
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.store import Row, Store
 from verl.dph.pef.visit_order import RehearsalOrder

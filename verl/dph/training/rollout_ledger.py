@@ -19,8 +19,8 @@ from verl.utils import tensordict_utils as tu
 
 from rl.common.errors import UserError
 from rl.metrics.response_groups import Response
-from verl.dph.training import success_cap
-from verl.dph.training.advantages import W_REINFORCE, check_rewards
+from verl.dph.objective import success_cap
+from verl.dph.objective.advantages import W_REINFORCE, check_rewards
 from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 
 logger = logging.getLogger(__name__)

@@ -26,15 +26,16 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from rl.checks.disk import full_disk_explained
 from rl.data.training_run import checkpoint_folder, newest_checkpoint
 from verl.dph.cpu.in_process import queue_settings
+from verl.dph.objective import advantages, success_cap
+from verl.dph.objective.rehearsal import rehearsal_loss, update_metrics
 from verl.dph.pef.build import write_store
 from verl.dph.pef.ref_logprobs import reference_of
 from verl.dph.sampling.rollout_engine import client_of
-from verl.dph.training import advantages, checkpoint_parts, mixed_batch, resume, success_cap
+from verl.dph.training import checkpoint_parts, mixed_batch, resume
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
-from verl.dph.training.config import has_keep_probe, mini_batch_rows
+from verl.dph.training.config import has_keep_probe, mini_batch_rows, terms
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.pef_feed import PefFeed
-from verl.dph.training.rehearsal_loss import rehearsal_loss, update_metrics
 from verl.dph.training.rollout_ledger import RolloutLedger
 from verl.dph.training.run_manifest import Manifest
 from verl.dph.training.run_record import RunRecord, validation_source
@@ -116,7 +117,7 @@ class DPHTrainer(PPOTrainer):
             self.actor_rollout_wg.join_queue(queue_settings())  # reference and critic share its processes
         if self.feed is not None:
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-            self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor))
+            self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor, terms=terms(self.config)))
             logger.info("rehearsing %s on %s", actor.sft_loss_mode, self.feed)
         super().on_init_end()
 

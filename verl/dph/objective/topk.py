@@ -13,7 +13,8 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.ulysses import get_ulysses_sequence_parallel_rank, get_ulysses_sequence_parallel_world_size
 
-from verl.dph.divergence import f_divergences, topk_logprobs
+from verl.dph.objective import f_divergences, topk_logprobs
+from verl.dph.objective.terms import Terms
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
 
 # What the engine passes from the forward pass to the loss besides log_probs, per token; 0 except for D_pef tokens.
@@ -42,11 +43,11 @@ def pef_positions(data: TensorDict) -> PefPositions:
     return PefPositions(positions.to(device), torch.arange(len(positions), device=device))
 
 
-def log_probs_and_divergence(terms, student_logits: torch.Tensor, data: TensorDict) -> dict[str, torch.Tensor]:
+def log_probs_and_divergence(terms: Terms, student_logits: torch.Tensor, data: TensorDict) -> dict[str, torch.Tensor]:
     """Log-probs and the divergence on D_pef tokens, for the engine in the forward pass of a micro-batch.
 
     Args:
-        terms: loss_modes.Terms with a divergence on D_pef.
+        terms: with a divergence on D_pef.
         student_logits: (1, T, V), already divided by the temperature; with Ulysses this rank's slice of the T tokens.
         data: the micro-batch, with the stored distributions.
 

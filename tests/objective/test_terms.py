@@ -5,12 +5,14 @@ from functools import partial
 import pytest
 import torch
 
-from verl.dph.divergence import f_divergences as dv
-from verl.dph.divergence.loss_modes import MODES, forms_of, terms_of
+from verl.dph.objective import f_divergences as dv
+from verl.dph.objective.terms import MODES, terms_of
+from verl.dph.training.config import forms_of
 
 
 def terms(mode, form="auto", has_data=True, kl_estimator="k1", baseline="centred"):
-    return terms_of(mode, form, has_data, alpha=0.2, kl_estimator=kl_estimator, baseline=baseline)
+    on_pef, on_exp = forms_of(mode, form, has_data)
+    return terms_of(mode, on_pef=on_pef, on_exp=on_exp, alpha=0.2, kl_estimator=kl_estimator, baseline=baseline)
 
 
 # Whether a term is on D_pef and on D_exp: with a store and without; all others have one on D_pef and need a store.

@@ -9,8 +9,8 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from rl.common.errors import UserError
-from verl.dph.training import success_cap
-from verl.dph.training.success_cap import capped
+from verl.dph.objective import success_cap
+from verl.dph.objective.success_cap import capped
 
 VERDICTS = {"a_0": 1.0, "a_1": 0.0, "b_0": 1.0, "b_1": 1.0, "a_2": 1.0, "c_0": 0.0, "c_1": 0.0}
 

@@ -7,9 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rl.configuration.divergences import DIVERGENCES
-from verl.dph.divergence import f_divergences as dv
-from verl.dph.divergence import loss_modes
+from verl.dph.objective import f_divergences as dv
+from verl.dph.objective import terms
 
 ALPHAS = (0.2, 0.5, 0.8)
 
@@ -23,9 +22,9 @@ def by_name(names):
 
 
 # In the table's order, once each.
-GENERATORS = by_name(dict.fromkeys(name for divergence in DIVERGENCES.values() for name in divergence.functions))
+GENERATORS = by_name(dict.fromkeys(f.__name__ for f in (*terms.MODES.values(), *terms.HALVES["js"])))
 # Neither centred nor non-negative: f'(inf) (u - 1) is subtracted.
-TAIL_FORMS = by_name(["forward_kl_k1", *(form.__name__ for form in loss_modes.TAIL_FORMS.values())])
+TAIL_FORMS = by_name(["forward_kl_k1", *(form.__name__ for form in terms.TAIL_FORMS.values())])
 BOUND, POLICY_BOUND = 1.0, 10.0
 POINTS = [-5.0, -1.0, 0.0, 0.5, 1.0, 3.0]
 TABLE = {  # values at POINTS

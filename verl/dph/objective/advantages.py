@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 
 from rl.common.errors import UserError
 from rl.common.outcomes import is_correct
-from verl.dph.training.success_cap import groups_of
+from verl.dph.objective.success_cap import groups_of
 
 MAXRL, PKPO, W_REINFORCE, GRPO_PASSK = "maxrl", "pkpo", "w_reinforce", "grpo_passk"
 

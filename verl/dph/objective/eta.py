@@ -2,12 +2,9 @@
 
 import logging
 import math
-from dataclasses import make_dataclass
 from typing import Any
 
 from rl.common.errors import UserError
-from rl.configuration.setting import dataclass_fields
-from rl.configuration.training import Eta
 
 logger = logging.getLogger(__name__)
 
@@ -15,13 +12,6 @@ logger = logging.getLogger(__name__)
 WITH_WARMUP = ("warmup", "cosine")
 # Schedules whose eta depends on the number of steps of the whole run, which a resumed run must therefore keep.
 SPAN_THE_RUN = ("cosine",)
-
-
-_Settings: Any = make_dataclass("_Settings", dataclass_fields(Eta), frozen=True)
-
-
-class EtaControl(_Settings):
-    """`actor.sft_loss_control` (rl/configuration/training.py)."""
 
 
 class EtaSchedule:
@@ -35,11 +25,11 @@ class EtaSchedule:
       eta (r + (1 - r)(1 + cos(pi p))/2), which is final_ratio r times eta in the last step.
 
     Args:
-        control: the settings, validated (checks/objective.py).
+        control: `actor.sft_loss_control` (rl/configuration/training.py), validated (checks/objective.py).
         eta: sft_loss_coeff.
     """
 
-    def __init__(self, control: EtaControl, eta: float):
+    def __init__(self, control: Any, eta: float):
         self.control, self.eta = control, eta
         self.total_steps = 0
 

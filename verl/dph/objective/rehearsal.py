@@ -15,11 +15,10 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from verl.dph.divergence import f_divergences
-from verl.dph.divergence.f_divergences import Integrand
-from verl.dph.divergence.loss_modes import terms_of
+from verl.dph.objective import f_divergences, topk
+from verl.dph.objective.f_divergences import Integrand
+from verl.dph.objective.terms import Terms
 from verl.dph.pef.batch_fields import ANCHOR_NUM_TOKENS, OF_ANCHOR, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
-from verl.dph.training import topk_loss
 
 # A non-tensor setting of a batch: eta of the step.
 ETA = "sft_loss_coeff"
@@ -37,7 +36,9 @@ UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
 ACCEPTED_SHARE, OF_ACCEPTED = "dph/accepted_share", "of_accepted/"
 
 
-def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, dp_group=None, student_logits=None):
+def rehearsal_loss(
+    config, data: TensorDict, model_output: dict | None = None, dp_group=None, student_logits=None, *, terms: Terms
+):
     """policy_loss_coeff times verl's `ppo_loss` on D_exp rows, plus eta times the mode's divergences, of a micro-batch.
 
     Normalised over the global mini-batch (all ranks and micro-batches), so that the gradient depends neither on the
@@ -49,24 +50,17 @@ def rehearsal_loss(config, data: TensorDict, model_output: dict | None = None, d
         config: DPHActorConfig.
         data: the micro-batch: jagged fields of verl's and, with D_pef, those of pef/batch_fields.py.
         model_output: "log_probs", jagged (B, prompt + response), float32, and "entropy" if requested; with
-            sft_loss_estimator=topk what `topk_loss.log_probs_and_divergence` returned.
+            sft_loss_estimator=topk what `topk.log_probs_and_divergence` returned.
+        terms: the divergences of the run.
         student_logits: given instead of model_output when the engine calls this in the forward pass (topk).
 
     Returns:
         The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank; for student_logits
-        what `topk_loss.log_probs_and_divergence` returns.
+        what `topk.log_probs_and_divergence` returns.
     """
-    has_pef = PEF_REF_LOG_PROBS in data
-    terms = terms_of(
-        config.sft_loss_mode,
-        config.sft_loss_form,
-        has_pef,
-        alpha=config.alpha_coeff,
-        kl_estimator=config.sft_kl_estimator,
-        baseline=config.sft_baseline,
-    )
+    has_pef = terms.pef is not None
     if student_logits is not None:
-        return topk_loss.log_probs_and_divergence(terms, student_logits, data)
+        return topk.log_probs_and_divergence(terms, student_logits, data)
     assert model_output is not None
 
     # If every rollout of a mini-batch failed, it has no D_exp token.
@@ -167,7 +161,7 @@ def _sampled_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) ->
 
 def _topk_form(model_output: dict, data: TensorDict, rows: torch.Tensor | None) -> tuple[torch.Tensor, dict]:
     """The divergence between stored and current next-token distributions, summed over the tokens of `rows`."""
-    names = topk_loss.DIVERGENCE, topk_loss.KL
+    names = topk.DIVERGENCE, topk.KL
     values = (no_padding_2_padding(model_output[name], data) for name in names)
     value, kl = ((of_token if rows is None else of_token[rows]).sum() for of_token in values)
     return value, {"dph/divergence": value, "dph/kl_ref_policy": kl}

@@ -12,7 +12,7 @@ from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_grpo_pas
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from rl.common.errors import UserError
-from verl.dph.training.advantages import give_verdicts, leave_one_out_max, leave_out_padding, likelihood_advantages
+from verl.dph.objective.advantages import give_verdicts, leave_one_out_max, leave_out_padding, likelihood_advantages
 
 PKPO = {"adv_estimator": "pkpo", "pkpo_k": 2}
 W_REINFORCE = {"adv_estimator": "w_reinforce", "w_reinforce_lambda": 0.1}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from verl.utils.torch_functional import entropy_from_logits, logprobs_from_logits, logprobs_from_logits_naive
 
-from verl.dph.divergence import f_divergences, topk_logprobs
+from verl.dph.objective import f_divergences, topk_logprobs
 
 VOCABULARY = 11
 

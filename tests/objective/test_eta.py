@@ -6,7 +6,8 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.configuration.training import Eta
-from verl.dph.divergence.eta_schedule import WITH_WARMUP, EtaControl, EtaSchedule
+from verl.dph.objective.eta import WITH_WARMUP, EtaSchedule
+from verl.dph.training.config import EtaControl
 
 
 def made(eta=0.2, total_steps=100, **control) -> EtaSchedule:

@@ -1,1 +1,0 @@
-"""f-divergences, the loss modes that use them, and the schedule of eta. Torch only."""
