@@ -117,17 +117,6 @@ def test_a_whole_burst_is_answered_by_itself(serve, monkeypatch):
     assert [output.log_probs for output in first] == [output.log_probs for output in second]
 
 
-def test_bursts_beyond_max_num_seqs_are_answered_in_several_batches(serve):
-    async def use(server):
-        burst = [([4, 9, last], SAMPLE | {"seed": last}, "request") for last in range(4, 14)]
-        others = (ask(server, seed=seed) for seed in range(11))
-        return await asyncio.gather(answers_to(server, burst), *others)
-
-    (outputs, _), *others = serve(use, max_num_seqs=4)
-    assert len(outputs) == 10 and all(output.stop_reason == "completed" for output in [*outputs, *others])
-    assert len({tuple(output.token_ids) for output in others}) == 11
-
-
 def test_where_a_response_ends(serve):
     async def use(server):
         lengths = [len((await ask(server, max_tokens=limit)).token_ids) for limit in (None, 100)]
@@ -290,20 +279,3 @@ def test_a_cap_on_attention_logits_is_applied(serve, tiny_model_path, tmp_path, 
 
     sampled, of_actor = serve(log_probs, model=HFModelConfig(path=str(tmp_path)), dtype=dtype)
     torch.testing.assert_close(sampled, of_actor, atol=1e-4 if dtype == "float32" else 0.1, rtol=0)
-
-
-def test_its_model_has_the_changes_that_the_actors_config_has(serve, tiny_model_path):
-    """verl's engine loads the same weights with HFModelConfig.hf_config."""
-    changed = HFModelConfig(path=str(tiny_model_path), override_config={"rms_norm_eps": 0.1})
-    actor = LlamaForCausalLM.from_pretrained(tiny_model_path, config=changed.hf_config, attn_implementation="sdpa")
-
-    async def log_probs(server):
-        output = await ask(server, seed=1)
-        with torch.no_grad():
-            logits = actor.to(server._device)(torch.tensor([PROMPT + output.token_ids], device=server._device)).logits
-        expected = logits[0, len(PROMPT) - 1 : -1].log_softmax(-1).cpu()
-        return torch.tensor(output.log_probs), expected[range(10), output.token_ids]
-
-    torch.testing.assert_close(*serve(log_probs, model=changed), atol=1e-4, rtol=0)
-    sampled, of_actor = serve(log_probs)
-    assert (sampled - of_actor).abs().max() > 0.1

@@ -393,22 +393,3 @@ def test_responses_from_elsewhere(trainer, tmp_path, caplog):
     unverified = {"sft_responses": tmp_path / "given.parquet", "sft_verify_responses": False}
     write(trainer(**unverified, sft_pt=tmp_path / "all.pt", sft_responses_per_prompt="all"))
     assert Counter({id: len(r) for id, r in responses_of(tmp_path / "all.pt").items()}) == {4: 3, 5: 1, 30: 1}
-
-
-@pytest.mark.parametrize(
-    ("line", "sentence"),
-    [
-        ("no json", "row 1 is not a JSON object"),
-        ('{"id": 3}', "response is 'None', not a text: it needs response, and id or prompt"),
-        ('{"response": "x"}', "id is 'None' and prompt 'None'"),
-        ('{"response": "x", "id": "3"}', "id is '3'"),
-        ('{"response": "x", "id": true}', "id is 'True'"),
-    ],
-)
-def test_a_row_that_is_not_a_response_is_rejected_before_anything_starts(trainer, tmp_path, line, sentence):
-    (tmp_path / "given.jsonl").write_text(line + "\n")
-    with pytest.raises(UserError, match=sentence):
-        prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)
-    (tmp_path / "given.jsonl").write_text('{"id": 77, "response": "x"}\n')
-    with pytest.raises(UserError, match=r"gives the store no row \(.*dropped_unknown_prompt=1"):
-        prepare(trainer(sft_responses=tmp_path / "given.jsonl").config)

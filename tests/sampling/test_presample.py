@@ -27,7 +27,7 @@ from tests.sampling.conftest import shop_row, sorted_records
 from tests.tiny_run import TRUTH
 from verl.dph import presample
 from verl.dph.sampling import job
-from verl.dph.sampling.rollout_engine import check_rollout, replica_count, rollout_client
+from verl.dph.sampling.rollout_engine import replica_count, rollout_client
 
 N = 4
 DEAD_SCORER = "http://127.0.0.1:9"
@@ -305,27 +305,6 @@ def test_wrong_input_is_named_before_anything_is_started(overrides, changes, nam
 
     with pytest.raises(UserError, match=named):
         asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    "platform, changes, named",
-    [
-        (None, {}, "trainer.device=cpu does not go with VERL_PLATFORM=None"),
-        ("cpu", {"actor_rollout_ref.rollout.name": "abacus"}, "rollout.name=abacus cannot be used here"),
-        (
-            "cpu",
-            {"actor_rollout_ref.rollout.load_format": "dummy"},
-            "load_format=dummy would sample from random weights",
-        ),
-        ("cpu", {"actor_rollout_ref.rollout.tensor_model_parallel_size": 2}, "less than one replica"),
-    ],
-)
-def test_a_rollout_that_cannot_work_is_refused_before_ray(overrides, monkeypatch, platform, changes, named):
-    monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    if platform:
-        monkeypatch.setenv("VERL_PLATFORM", platform)
-    with pytest.raises(UserError, match=named):
-        check_rollout(composed(overrides | changes))
 
 
 def test_replicas_are_data_parallel_and_overlong_prompts_left_out(overrides, tmp_path):

@@ -5,8 +5,6 @@ import ray
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
-from verl.dph.cpu.in_process import InProcessActorClass
-from verl.dph.main import Arming
 from verl.dph.sampling import ray_cluster
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, services_variables, without
 
@@ -28,20 +26,6 @@ def test_the_keys_of_services_reach_the_loggers_and_not_the_settings(given, monk
     config = OmegaConf.create({"ray_kwargs": {"ray_init": {"num_cpus": 2}}})
     join_running(config)
     assert "secret" not in OmegaConf.to_yaml(config)
-
-
-def test_the_task_runner_gets_them_when_it_starts():
-    """As verl's run_ppo makes it, with options of its own or without."""
-
-    class Runner:
-        def __init__(self, environment):
-            self.environment = environment
-
-    armed = []
-    runner = Arming(InProcessActorClass(Runner), lambda: armed.append(1), {"WANDB_API_KEY": "secret"})
-    for actor_class in (runner, runner.options(runtime_env={})):
-        assert actor_class.remote()._instance.environment == {"WANDB_API_KEY": "secret"}
-    assert len(armed) == 2
 
 
 def test_nodes_that_do_not_share_a_folder_are_named(tmp_path, monkeypatch):

@@ -1,12 +1,10 @@
 """`device=cuda_hf` passes every check before Ray. Training with it is the check on one GPU (benchmarks/gpu)."""
 
-import pytest
 from verl.workers.rollout.base import get_rollout_class
 from verl.workers.rollout.replica import get_rollout_replica_class
 
 from rl.configuration.compose import compose
 from tests.tiny_run import prepare
-from verl.dph.checks.rules import ray_cpus
 from verl.dph.pef.store import Store
 
 
@@ -22,10 +20,3 @@ def test_a_run_on_a_gpu_without_vllm_can_start(run, monkeypatch):
     assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
     assert get_rollout_replica_class(rollout.name).__module__ == "verl.dph.hf_rollout.replica"
     assert get_rollout_class(rollout.name, rollout.mode).__module__ == "verl.dph.hf_rollout.adapter"
-
-
-@pytest.mark.parametrize(("cores", "ranks"), [(2, 4), (128, 8)])
-def test_ray_has_cpus_for_the_gpus_of_small_and_large_machines(monkeypatch, cores, ranks):
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
-    config = compose("dph_trainer", ["device=cuda_hf", f"trainer.n_gpus_per_node={ranks}"])
-    assert not [*ray_cpus(config)]

@@ -1,19 +1,12 @@
 """What we wrote again or rely on in verl 0.9.1: when a new verl changes it, these tests fail and name our side."""
 
-import asyncio
 import hashlib
-import importlib.machinery
-import importlib.util
 import inspect
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import torch
 import verl.utils.model
 from transfer_queue.controller import TransferQueueController
 from transfer_queue.storage.simple_storage import SimpleStorageUnit
-from verl.checkpoint_engine.base import merge_weight_chunks, split_weight_chunks
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.models.transformers.monkey_patch import apply_monkey_patch
 from verl.single_controller.ray.base import ResourcePoolManager
@@ -24,7 +17,6 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
-from verl.workers import rollout
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
@@ -113,57 +105,6 @@ def test_verls_padding_has_as_many_tokens_as_a_micro_batch_must_hold():
 def test_verls_trainers_are_found_where_ours_are_put():
     for mode, ours in TRAINERS.items():
         assert TRAINER_REGISTRY[mode] in ours.__bases__
-
-
-@pytest.mark.parametrize("in_shared_memory", [True, False])
-def test_a_weight_larger_than_vllms_bucket_goes_alone_unless_it_is_in_shared_memory(monkeypatch, in_shared_memory):
-    """checks.model.weight_transfer relies on it."""
-    alone, sent = [], []
-    # Its package cannot be imported without vLLM.
-    path = f"{rollout.__path__[0]}/vllm_rollout/bucketed_weight_transfer.py"
-    loader = importlib.machinery.SourceFileLoader("bucketed_weight_transfer", path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    monkeypatch.setattr(module, "get_torch_device", lambda: torch.cpu)
-    sender = module.BucketedWeightSender("inproc://unused", bucket_size_mb=1, use_shm=in_shared_memory)
-    monkeypatch.setattr(sender, "_init_socket", lambda: None)
-    monkeypatch.setattr(sender, "_init_buffer", lambda: None)
-    monkeypatch.setattr(sender, "_cleanup", lambda: None)
-    monkeypatch.setattr(sender, "_direct_send_large_weight", lambda name, weight: alone.append(name))
-    sender.buffer = torch.empty(sender.bucket_size, dtype=torch.uint8)
-    sender.socket = SimpleNamespace(send_pyobj=lambda content: sent.append(list(content["bucket_meta"])), recv=bytes)
-    weights = [("small", torch.ones(8)), ("large", torch.ones(sender.bucket_size // 4 + 1)), ("last", torch.ones(8))]
-    if in_shared_memory:
-        with pytest.raises(AssertionError, match="too large to fit in the bucket"):
-            asyncio.run(sender.async_send_weights(iter(weights)))
-    else:
-        asyncio.run(sender.async_send_weights(iter(weights)))
-        assert sent == [["small"], ["last"]] and alone == ["large"]
-
-
-def test_a_weight_larger_than_a_bucket_goes_to_separate_rollouts_in_pieces():
-    """checks.model.weight_transfer says so of the engines nccl and nixl."""
-    weights = {"small": torch.arange(8.0), "large": torch.randn(1001, 3), "last": torch.arange(3.0)}
-
-    async def received() -> tuple[int, dict[str, torch.Tensor]]:
-        chunks = [chunk async for chunk in split_weight_chunks(iter(weights.items()), 4096)]
-
-        async def arriving():
-            for chunk in chunks:
-                yield chunk
-
-        return len(chunks), {name: weight async for name, weight in merge_weight_chunks(arriving(), 4096)}
-
-    pieces, merged = asyncio.run(received())
-    assert pieces == 1 + 3 + 1
-    assert merged.keys() == weights.keys() and all(torch.equal(merged[name], weights[name]) for name in weights)
-
-
-@pytest.mark.parametrize("engine", ["vllm_rollout/vllm_async_server.py", "sglang_rollout/async_sglang_server.py"])
-def test_the_servers_of_other_engines_have_the_replicas_concurrent_calls(engine):
-    """training/held_requests.py raises them. These modules cannot be imported without their engines."""
-    source = (Path(rollout.__path__[0]) / engine).read_text()
-    assert "max_concurrency=self.max_concurrency," in source and "def max_concurrency" not in source
 
 
 def test_ray_s_cpus_are_reserved_as_counted():
