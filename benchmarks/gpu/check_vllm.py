@@ -70,7 +70,8 @@ def with_transformers(model: str, prompts: list[list[int]]) -> list[Row]:
     policy, rows = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32), list[Row]()
     sampled = {"do_sample": True, "top_k": 0, "max_new_tokens": SMALL_TOKENS, "num_return_sequences": SMALL_SAMPLES}
     for prompt in prompts:
-        ids = policy.generate(torch.tensor([prompt]), **sampled)
+        asked = torch.tensor([prompt])
+        ids = policy.generate(asked, attention_mask=torch.ones_like(asked), **sampled)
         log_probs = policy(ids[:, :-1]).logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
         of_responses = zip(ids[:, len(prompt) :].tolist(), log_probs[:, len(prompt) - 1 :].tolist(), strict=True)
         rows += [(prompt, response, values) for response, values in of_responses]
