@@ -72,9 +72,8 @@ def test_the_optimizer_and_its_schedule_are_the_same(task, step):
 
 
 def test_the_record_equals_an_uninterrupted_runs(task):
-    """Validations of both sessions, from which the best checkpoint is chosen; time is what both took."""
+    """Validations of both sessions, from which the best checkpoint is chosen."""
     at_once, resumed = (json.loads((task.runs / name / "dph_run.json").read_text()) for name in ("at_once", "resumed"))
-    assert at_once.pop("seconds") > 0 and resumed.pop("seconds") > 0
     assert resumed == at_once
     metric = "dph/val_accuracy"
     of_steps = task.metrics("resumed")
@@ -89,9 +88,9 @@ def test_the_record_equals_an_uninterrupted_runs(task):
 def test_a_finished_run_ends_with_its_summary_and_starts_nothing(task):
     logs = sorted((task.runs / "resumed" / "metrics").iterdir())
     said = task.train("js_kl", "resumed", "0.2", steps=TOTAL)
-    assert "This run is finished: " in said and f"\nresumed: step {TOTAL} of {TOTAL}, " in said and "Ray" not in said
-    assert f"Checkpoint: {task.runs}/resumed/global_step_{TOTAL}, best: " in said
-    assert "python -m verl.dph.evaluate device=cpu" in said
+    assert "This run is finished: " in said and "Ray" not in said
+    assert f"\nresumed: step {TOTAL} of {TOTAL}. Checkpoint: {task.runs}/resumed/global_step_{TOTAL}, best: " in said
+    assert "\nNext: dph evaluate " in said
     assert sorted((task.runs / "resumed" / "metrics").iterdir()) == logs
 
 

@@ -42,17 +42,6 @@ class SamplingParams:
     logprobs: bool = False
     seed: int | None = None
 
-    def __post_init__(self) -> None:
-        checks = {
-            "max_tokens": (self.max_tokens >= 1, "at least 1"),
-            "temperature": (self.temperature >= 0, "0 or more"),
-            "top_k": (self.top_k >= -1, "-1, 0 or more"),
-            "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
-        }
-        for name, (valid, wanted) in checks.items():
-            if not valid:
-                raise ValueError(f"sampling parameter {name}={getattr(self, name)!r} must be {wanted}")
-
     @property
     def greedy(self) -> bool:
         return self.temperature <= GREEDY_TEMPERATURE
