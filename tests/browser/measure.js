@@ -42,7 +42,7 @@
     let colour = backgroundOf(drawing ? drawing.parentElement : element);
     if (!drawing) return colour;
     const { left, top, right, bottom } = box(element);
-    for (const shape of drawing.querySelectorAll("path")) {
+    for (const shape of drawing.querySelectorAll("path, circle")) {
       const earlier = shape.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING;
       const style = getComputedStyle(shape);
       if (earlier && style.fill !== "none" && !shape.closest("defs")) {
