@@ -14,7 +14,7 @@ from rl.demo.study import IN_DOMAIN_QUESTIONS, STEPS
 
 def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
     passed = {"1": [pass_at_1, pass_at_1 - 0.1, pass_at_1 + 0.1], "8": [0.875, 0.8, 1.0], "32": [1.0, 1.0, 1.0]}
-    return {"prompts": prompts, "greedy": [0.617, 0.5164, 0.7135], "pass@k": passed, "styles": styles}
+    return {"n": 32, "prompts": prompts, "greedy": [0.617, 0.5164, 0.7135], "pass@k": passed, "styles": styles}
 
 
 @pytest.fixture
@@ -30,6 +30,11 @@ def report() -> dict:
         "base": method(0.4),
         "dph_js": method(0.5),
         "_labels": {"base": "Base", "dph_js": "DPH-JS"},
+        "_tests": [
+            {"split": "in_domain", "first": "dph_js", "second": "base", "metric": "pass@8"}
+            | {"difference": [0.1, 0.05, 0.15], "verdict": "higher"}
+        ],
+        "_solved_in": 8,
     }
 
 
@@ -87,10 +92,11 @@ def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, mo
     (tmp_path / "out" / "report.json").write_text(json.dumps(report))
     run._print_summary(demo, [], 444)
     printed = capsys.readouterr().out
-    assert "\nChecks passed: DPH-JS keeps several styles.\n7.4 minutes.\nReport: out/report.html\nNext:\n" in printed
-    assert "DPH-JS: Pass@8 against the base" in printed and "dph_js" not in printed.partition("Next:")[0]
+    said = "\nSelf-test passed (fixed thresholds, not significance).\n7.4 minutes.\nReport: out/report.html\nNext:\n"
+    assert said in printed
+    assert "DPH-JS: Pass@8  +10.0 higher" in printed and "dph_js" not in printed.partition("Next:")[0]
     run._print_summary(demo, ["grpo has a style entropy of 0.50 in domain."], 444)
-    assert "Checks passed" not in capsys.readouterr().out
+    assert "Self-test passed" not in capsys.readouterr().out
     commands = [line.partition("  # ")[0] for line in printed.partition("Next:\n")[2].splitlines()]
     assert len(commands) == 3
     for command in commands:
