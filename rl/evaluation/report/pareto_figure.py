@@ -20,6 +20,7 @@ REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], M
 RADIUS = 9  # of a mark
 MOST_TICKS = 6
 GAP, LINE = 14, 22  # between panels, and of a line of the key
+LETTER = 0.6  # the width of a letter of a wide font, in font sizes
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,9 @@ def pareto_figure(
     seeds = max(len(point.values) for point in points.values())
     spread = f"range of {seeds} seeds" if seeds > 1 else "95 % intervals"
     key = [("◆", INK, "base model"), ("━", INK, "best trade-offs"), ("┼", INK, spread)]
-    key += [(str(numbers[name]), colours[name], _named(point)) for name, point in points.items()]
     columns = max(1, round(layout.width / 290))
+    most = int((layout.width / columns - layout.left) / (LETTER * layout.font)) - 3
+    key += [(str(numbers[name]), colours[name], shorten(_named(point), most)) for name, point in points.items()]
     placed = [
         (
             layout.left + i % columns * layout.width / columns,
@@ -180,6 +182,10 @@ def _colour(point: Point) -> Colour:
 
 def _named(point: Point) -> str:
     return point.label + {CONTROL: " (control)", GOLD: " (learns from gold answers)"}.get(point.role or "", "")
+
+
+def shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _ranges(point: Point) -> tuple[list[float], list[float]]:
