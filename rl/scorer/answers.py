@@ -21,7 +21,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 # `\boxed 5`: something that looks like mathematics, up to a blank.
 _UNBRACED = re.compile(r"(?!\\\\?(?:boxed|fbox))(?:[-+(\[\\\d]|\.\d)")
 _UNBRACED_REST = re.compile(r"(?:[^\s${}]|\{[^${}]*\})*+")
-_ANSWER = re.compile(r"(?<![A-Za-z])answer[ \t]*+(?:\*\*|__)?+[ \t]*+:", re.IGNORECASE)
+_ANSWER = re.compile(r"(?<![A-Za-z])answer[ \t]*+(?:\*\*|__)?+[ \t]*+[:：]", re.IGNORECASE)
 _LINE = re.compile(r"\S[^\n]*")
 _FULL_STOP = re.compile(r"(?<!\\right)\.$")
 # Delimiters of formulas and code, which may surround the answer of a line.

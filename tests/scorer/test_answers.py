@@ -80,6 +80,7 @@ RESPONSES = [
     ("Answer: 4\nAnswer: 5\n", "5"),
     ("**Answer:** $5$.", "5"),
     ("**Answer: 5**", "5"),
+    ("Answer：5", "5"),
     ("the final ANSWER : 5", "5"),
     (r"Answer: \(5\)", "5"),
     ("Answer: $$5$$", "5"),

@@ -17,7 +17,9 @@ _QUANTIFIED = re.compile(
     r"(?P<name>[A-Za-z])\s*\\in\s*(?P<domain>\\mathbb\{[A-Z]\}[^\s()]*)\s*\)?",
     re.DOTALL,
 )
-_CONDITION = re.compile(r"(.*\S)\s*\(([^()]*(?:[<>≤≥]|\\(?:[lg]eq?|neq?)(?![A-Za-z]))[^()]*)\)", re.DOTALL)
+_CONDITION = re.compile(
+    rf"(.*[^\s\\]){WIDE_SPACE}*" + r"\(([^()]*(?:[<>≤≥]|\\(?:[lg]eq?|neq?)(?![A-Za-z]))[^()]*)\)", re.DOTALL
+)
 _DERIVATION = re.compile(r"\\(?:(?:Long)?(?:[Ll]eft)?[Rr]ightarrow|implies|iff|to)(?![A-Za-z])")
 _LABELLED = re.compile(r"(?P<label>[^=<>≤≥]*[A-Za-z}')])\s*=\s*(?P<value>[^=]+)")
 # A label has numbers only in its index or as an argument, as in a_{10} or f(2), and no sign of a calculation.
