@@ -8,6 +8,13 @@ from typing import Any
 # DeepSeek, Llama 2, Gemma.
 _ENDS = re.compile(r"(?:(?:<\|\w+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>)\s*)+$")
 _LONGEST_ENDS = 100
+# Texts that are no answer of a mathematical problem, and what they are.
+_SQL = r".*```sql.*|\s*(?:select\s|with\s+\w+\s+as\s*\().*"
+_NO_ANSWERS = (
+    (re.compile(r"\s*\[?\s*\{\s*(?:[\"'].*)?", re.DOTALL), "an object that is no complete JSON"),
+    (re.compile(_SQL, re.DOTALL | re.IGNORECASE), "SQL without its database"),
+    (re.compile(r"\s*(?:null|none|nan|<na>)?\s*", re.IGNORECASE), "missing"),
+)
 
 
 def without_ends(response: str) -> str:
@@ -25,20 +32,27 @@ def question_of_label(label: Any) -> dict[str, Any]:
     Raises:
         ValueError: the label is neither; the text completes "labels.3: ".
     """
-    if isinstance(label, str):
-        question = _json_object(label)
-        if question is not None:
-            return question
-    elif isinstance(label, dict):
+    if isinstance(label, dict):
         return label
-    elif isinstance(label, int) and not isinstance(label, bool):
+    if isinstance(label, float) and label.is_integer():  # pandas makes 13.0 of 13 beside a missing value
+        label = int(label)
+    if isinstance(label, int) and not isinstance(label, bool):
         label = str(label)
-    if not isinstance(label, str) or not label.strip():
-        raise ValueError(
-            f"names no database and no answer (it is {str(label)[:80]!r}): give the JSON of db_id, gold_sql and "
-            "cmp_method, or the right answer as text"
-        )
+    if not isinstance(label, str):
+        raise ValueError(_refused(label, f"of type {type(label).__name__}"))
+    if (question := _json_object(label)) is not None:
+        return question
+    for pattern, what in _NO_ANSWERS:
+        if pattern.fullmatch(label):
+            raise ValueError(_refused(label, what))
     return {"ground_truth": label}
+
+
+def _refused(label: Any, what: str) -> str:
+    return (
+        f"names no database and no answer (it is {what}: {str(label)[:80]!r}): give the JSON of db_id, gold_sql and "
+        "cmp_method, or the right answer as text"
+    )
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

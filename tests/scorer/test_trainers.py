@@ -45,12 +45,14 @@ def test_openrlhf_gets_rewards_scores_and_logs(both: Scorer) -> None:
         ("I do not know.</s>", json.dumps(SQL)),
         ("Answer: 4<|eot_id|><|end_of_text|>", "4"),
         (r"\boxed{5}", 4),
+        (r"\boxed{13}", 13.0),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
         (fenced(NAMES), json.dumps(BROKEN)),
     ]
     reply = both.client.post("/v1/openrlhf", json=openrlhf_body(*rows))
     assert reply.status_code == 200, reply.text
-    right = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
-    logs = {"acc": right, "gold_error": [0.0] * 5 + [1.0]}
+    right = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0]
+    logs = {"acc": right, "gold_error": [0.0] * 7 + [1.0]}
     assert reply.json() == {"rewards": right, "scores": right, "extra_logs": logs}
 
 
@@ -77,10 +79,17 @@ def test_slime_gets_one_reward(both: Scorer) -> None:
 
 
 REJECTED = [
-    (None, ": names no database and no answer (it is 'None')"),
-    (" ", ": names no database and no answer"),
-    (0.5, ": names no database and no answer"),
-    (True, ": names no database and no answer"),
+    (None, ": names no database and no answer (it is of type NoneType: 'None')"),
+    (" ", ": names no database and no answer (it is missing"),
+    ("null", ": names no database and no answer (it is missing"),
+    ("nan", ": names no database and no answer (it is missing"),
+    (0.5, ": names no database and no answer (it is of type float"),
+    (True, ": names no database and no answer (it is of type bool"),
+    (str(SQL), ": names no database and no answer (it is an object that is no complete JSON"),
+    (json.dumps(SQL)[:40], ": names no database and no answer (it is an object that is no complete JSON"),
+    (json.dumps([SQL]), ": names no database and no answer (it is an object that is no complete JSON"),
+    (NAMES, ": names no database and no answer (it is SQL without its database"),
+    (fenced(NAMES), ": names no database and no answer (it is SQL without its database"),
     ("{}", ".db_id: Field required"),
     (json.dumps({"db_id": SHOP}), ".gold_sql: Field required"),
     (SQL | {"cmp_method": "x"}, ".cmp_method: Input should be 'bird'"),

@@ -54,10 +54,16 @@ class _ScorerReward:
         if lacking := [column for column in self.columns if column not in columns]:
             raise UserError(f"{name} needs the column {lacking[0]}, which the data set lacks: rename or add it.")
         used = [column for column in (*self.columns, *self.optional_columns) if column in columns]
+        for column in used:
+            if len(columns[column]) != len(completions):
+                raise UserError(
+                    f"{name}: the column {column} has {len(columns[column])} values for {len(completions)} completions."
+                )
 
         async def score(number: int, completion: Any) -> Score | None:
             row = {column: columns[column][number] for column in used}
-            empty = [column for column in self.columns if row[column] in (None, "")]
+            # NaN, which pandas writes for a missing value, is not equal to itself.
+            empty = [column for column in self.columns if row[column] in (None, "") or row[column] != row[column]]
             if len(empty) == len(self.columns):
                 return None
             if empty:
@@ -90,12 +96,15 @@ class SQLReward(_ScorerReward):
 
 
 class MathReward(_ScorerReward):
-    """Rewards of mathematics, from the column ground_truth: the right answer, as a text or a whole number."""
+    """Rewards of mathematics, from the column ground_truth: the right answer as a text or a whole number, also 13.0."""
 
     columns = ("ground_truth",)
 
     def question(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return question_of_label(row["ground_truth"])
+        try:
+            return question_of_label(row["ground_truth"])
+        except ValueError as error:
+            raise UserError(f"MathReward: the column ground_truth of a row {error}.") from None
 
 
 def _text(completion: Any) -> str:

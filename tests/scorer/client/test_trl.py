@@ -139,13 +139,10 @@ def test_rewards_of_columns(server):
     assert rewards_of(reward, with_column, [RIGHT_SQL, reverse]) == [1.0, 1.0]
     parts = [{"role": "assistant", "content": [{"type": "text", "text": RIGHT_SUM}]}]
     empty = [{"role": "assistant", "content": None, "tool_calls": []}]
-    numbers = [{"prompt": "sum", "ground_truth": 4}, MATH_ROW, MATH_ROW, SQL_ROW]
-    assert rewards_of(MathReward(server.address), numbers, [parts, WRONG_SUM, empty, RIGHT_SQL]) == [
-        1.0,
-        0.0,
-        0.0,
-        None,
-    ]
+    numbers = [{"prompt": "sum", "ground_truth": number} for number in (4, 4.0, float("nan"))]
+    numbers += [MATH_ROW, MATH_ROW, SQL_ROW]
+    completions = [parts, RIGHT_SUM, RIGHT_SUM, WRONG_SUM, empty, RIGHT_SQL]
+    assert rewards_of(MathReward(server.address), numbers, completions) == [1.0, 1.0, None, 0.0, 0.0, None]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +156,13 @@ def test_rewards_of_columns(server):
 def test_a_row_that_names_no_database_is_an_error(row, error, sentence, server):
     with pytest.raises(error, match=sentence):
         rewards_of(SQLReward(server.address), [{"prompt": "which"} | row], [RIGHT_SQL])
+
+
+def test_a_ground_truth_that_is_no_answer_and_lists_of_two_lengths_are_errors(server):
+    with pytest.raises(UserError, match="the column ground_truth of a row .* of type float: '0.5'"):
+        rewards_of(MathReward(server.address), [{"prompt": "sum", "ground_truth": 0.5}], [RIGHT_SUM])
+    with pytest.raises(UserError, match="the column ground_truth has 1 values for 2 completions"):
+        rewards_of(MathReward(server.address), [MATH_ROW], [RIGHT_SUM] * 2)
 
 
 def test_a_setting_that_does_not_exist_is_an_error_at_once():
