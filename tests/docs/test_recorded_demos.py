@@ -1,7 +1,6 @@
-"""What README.md and docs/explanation/demo.md say of the recorded demos is in their reports in docs/study."""
+"""What docs/explanation/demo.md says of the recorded demos is in their reports in docs/study."""
 
 import json
-import re
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +11,6 @@ from tests.programs import REPOSITORY
 FOLDER = REPOSITORY / "docs" / "study"
 DEMO = json.loads((FOLDER / "demo.json").read_text())
 PRETRAINED = json.loads((FOLDER / "pretrained.json").read_text())
-README = (REPOSITORY / "README.md").read_text()
 PAGE = (REPOSITORY / "docs" / "explanation" / "demo.md").read_text()
 
 
@@ -82,13 +80,6 @@ def test_what_the_page_says_of_the_pretrained_model_are_its_verdicts():
     assert styles["grpo"] < 1.4 and min(styles["dph_js"], styles["dph_f_solved_cap"]) >= styles["base"]
 
 
-def test_the_readme_has_the_recorded_demos_values():
-    text = " ".join(README.split())
-    for k, sentence in {"1": "Pass@1 rises from {} to {} %", "8": "Pass@8 falls from {} to {} %"}.items():
-        values = [f"{100 * DEMO[name]['in_domain']['pass@k'][k][0]:.0f}" for name in ("base", "grpo")]
-        assert sentence.format(*values) in text
-
-
 def test_what_the_page_says_of_the_demos_comparisons_are_its_verdicts():
     """The page lists all of them."""
     assert significant(DEMO, "in_domain") == {
@@ -111,18 +102,6 @@ def test_what_the_page_says_of_the_demos_comparisons_are_its_verdicts():
     assert "\n| 1 | .039 | -.044 | -.033 | .011 |\n" in PAGE
 
 
-def test_the_readme_is_a_page_with_the_study_s_picture():
-    assert len(README.splitlines()) <= 80 and README.count("](") <= 25 and "docs/study/pareto.svg" in README
-    code = re.findall(r"^```bash\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    assert max(len(line) for block in code for line in block.splitlines()) <= 95
-
-
-def test_the_recorded_pictures_are_those_of_the_recorded_values():
-    """`make pictures` draws them again. A report that was recorded before it held its answers has none here."""
-    for name, picture in site_module("study").answer_pictures().items():
-        assert (FOLDER / name).read_text() == picture, name
-
-
 @pytest.mark.parametrize(("name", "report"), [("answers.svg", DEMO), ("pretrained_answers.svg", PRETRAINED)])
 def test_a_picture_of_answers_is_of_its_recorded_run(name, report):
     picture = ElementTree.parse(FOLDER / name).getroot()
@@ -131,3 +110,9 @@ def test_a_picture_of_answers_is_of_its_recorded_run(name, report):
     for method, label in (("base", "Base"), ("grpo", "GRPO"), ("dph_js", "DPH-JS")):
         percent = f"{100 * report[method]['in_domain']['pass@k']['1'][0]:.0f}"
         assert texts[texts.index(label) + 1].startswith(f"Pass@1 {percent} ")
+
+
+def test_the_recorded_pictures_are_those_of_the_recorded_values():
+    """`make pictures` draws them again. A report that was recorded before it held its answers has none here."""
+    for name, picture in site_module("study").answer_pictures().items():
+        assert (FOLDER / name).read_text() == picture, name
