@@ -2,8 +2,9 @@
 
     python docs/site/study.py [--seeds JOINED/study.json]
 
-It draws docs/study/pareto.svg and, from demo.json and pretrained.json, the grids of answers (`make pictures`), and writes what stands between the marks `<!-- begin: NAME -->` and `<!-- end -->` of
-the pages. A file that is given is first copied into docs/study.
+It draws docs/study/pareto.svg and, from demo.json and pretrained.json, the grids of answers (`make pictures`), and
+writes what stands between the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. A file that is given is
+first copied into docs/study.
 """
 
 import argparse
