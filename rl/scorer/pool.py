@@ -111,7 +111,7 @@ class _Run:
 def slow_seconds(recent: Iterable[float]) -> float:
     """When a job counts as slow, from the times that recent jobs have taken (those that still run: so far)."""
     times = sorted(recent)
-    usual = times[int(RECENT_SHARE * len(times))] if times else 0.0
+    usual = times[int(RECENT_SHARE * (len(times) - 1))] if times else 0.0
     return min(max(SLOW_MULTIPLE * usual, LEAST_SLOW_SECONDS), MOST_SLOW_SECONDS)
 
 
@@ -140,7 +140,6 @@ class WorkerPool:
         self._closed = False
         self._last_began = 0.0  # when an ordinary worker last got a job
         self._recent: deque[_Took] = deque(maxlen=RECENT_JOBS)  # of jobs that have ended or are slow
-        self._slow_seconds = LEAST_SLOW_SECONDS
         self._recent_seconds = 0.0  # in a worker, a moving average over about 100 jobs
         self.ends: Counter[str] = Counter()  # ends of workers by cause
 
@@ -314,7 +313,6 @@ class WorkerPool:
             self._share_out()
 
     def _look(self, now: float) -> None:
-        self._slow_seconds = slow_seconds(took.seconds for took in self._recent)
         for worker, run in list(self._runs.items()):
             if now - run.started > LEAST_SLOW_SECONDS and worker.usable:
                 try:
@@ -336,7 +334,7 @@ class WorkerPool:
             self._kill(worker, run, "overran", f"no reply within {wall_limit:g} s by the clock")
         elif wall_limit is None and now - run.moved > _STALL_SECONDS:
             self._kill(worker, run, "", f"it used no processor for {_STALL_SECONDS:g} s")
-        elif run.lane.slow or seconds <= self._slow_seconds:
+        elif run.lane.slow or not self._is_slow(run.job):
             return
         elif self._slow.busy < self._slow.size:
             self._recent.append(run.job.took)
@@ -348,6 +346,9 @@ class WorkerPool:
             self._recent.append(run.job.took)
             run.ended_for = "stopped"
             worker.terminate()
+
+    def _is_slow(self, job: _Job) -> bool:
+        return job.took.seconds > slow_seconds(took.seconds for took in self._recent)
 
     def _kill(self, worker: WorkerProcess, run: _Run, cause: str, reason: str) -> None:
         logger.warning("a worker was killed: %s", reason)
