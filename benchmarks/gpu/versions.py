@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 
 import torch
 
@@ -9,5 +10,6 @@ import verl.dph.training.actor_worker  # noqa: F401  (everything that an update 
 
 device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 packages = ("torch", "transformers", "tokenizers", "numpy", "tensordict", "ray", "verl", "dph-rl")
+packages += ("vllm",) if find_spec("vllm") else ()
 sys.stdout.write(f"{device}, CUDA {torch.version.cuda}, Python {sys.version}\n")
 sys.stdout.write("".join(f"{name} {version(name)}\n" for name in packages))
