@@ -90,6 +90,7 @@ def rehearsal_loss(
         if config.sft_loss_estimator == "topk":
             divergence_sum, found = _topk_form(model_output, data, rows)
         else:
+            assert terms.pef is not None
             divergence_sum, found = _sampled_form(terms.pef, log_ratio, config.sft_log_ratio_max)
         of_set = dp_size / tokens
         rehearsal = rehearsal + weight * divergence_sum * (dp_size / all_tokens if joint else of_set)

@@ -21,7 +21,7 @@ MODES: dict[str, Integrand] = {
     "chi_square": f_divergences.chi_square,
 }
 # Of a mode with a term on both sets: the halves of its divergence on D_pef and on D_exp.
-HALVES = {"js": (f_divergences.kl_ref_mixture, f_divergences.kl_policy_mixture)}
+HALVES: dict[str, tuple[Integrand, Integrand]] = {"js": (f_divergences.kl_ref_mixture, f_divergences.kl_policy_mixture)}
 # sft_baseline=tail: the tail form of each function on D_pef. The forward KL has sft_kl_estimator=k1 instead.
 TAIL_FORMS: dict[Integrand, Integrand] = {
     f_divergences.js_doubled: f_divergences.js_doubled_tail,

@@ -55,6 +55,7 @@ def log_probs_and_divergence(terms: Terms, student_logits: torch.Tensor, data: T
         (1, T) float32 each: "log_probs", DIVERGENCE (with gradient) and KL(pi_ref || pi_theta) (without).
     """
     logits = student_logits.squeeze(0)
+    assert terms.pef_distance is not None
     labels = torch.roll(data["input_ids"].values(), shifts=-1, dims=0)
     found = pef_positions(data)
     labels, found = _slice_of_this_rank(labels, found, len(logits))

@@ -80,8 +80,9 @@ class PefFeed:
 
     def take(self, mini_batches: int) -> list[tuple[list[Row], list[Row]]]:
         """The next rows of D_pef and of the anchor for each mini-batch; empty lists without a store."""
-        found = [tuple(rows.take() if rows else [] for rows in (self.pef, self.anchor)) for _ in range(mini_batches)]
-        self._taken += sum(len(pef) for pef, _ in found)
+        pef, anchor = self.pef, self.anchor
+        found = [(pef.take() if pef else [], anchor.take() if anchor else []) for _ in range(mini_batches)]
+        self._taken += sum(len(rows) for rows, _ in found)
         return found
 
     def take_metrics(self) -> dict[str, float]:
