@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The check on one GPU (README.md): bash on_device.sh unpack|first|long|vllm [--small]; at most 9 minutes a call.
 #   unpack  put together the parts of the kit that have arrived, and say which are missing
-#   first   versions, tests marked gpu, costs, three updates on CPU and GPU compared, 1B benchmark, noise of bf16
+#   first   versions, tests marked gpu, costs, three updates on CPU and GPU compared, 1B benchmark
 #   long    the 1B benchmark with long rows, and with padded ones
 #   vllm    vLLM alone, then the demo with SmolLM2-135M; a call goes on where the last one ended
 # In a kit (make gpu-kit) it unpacks first; in a checkout it uses PYTHON's packages. OUT gets PART.log, PART.txt (exit
@@ -118,8 +118,6 @@ first() {
   step update_fp32 90 "$PYTHON" "$CHECKS/check_update.py" "$WORK/tiny" "$OUT/update_fp32.json" fp32 --expected "$OUT/update_cpu.json" ${SMALL:+"$SMALL"}
   step update_bf16 90 "$PYTHON" "$CHECKS/check_update.py" "$WORK/tiny" "$OUT/update_bf16.json" bf16 --expected "$OUT/update_cpu.json" ${SMALL:+"$SMALL"}
   benchmark actor_update_1b 240
-  step bf16_noise 90 "$PYTHON" "$PROJECT/benchmarks/bf16_noise.py" --json "$OUT/bf16_noise.json" \
-    ${SMALL:+--hidden 64 --layers 1 --vocabulary 512 --rows 4 --response 8 --logits 1}
 }
 
 long() {

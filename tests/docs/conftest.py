@@ -1,7 +1,6 @@
-"""The modules of docs/site, which is not a package, and the tables of pages."""
+"""The modules of docs/site, which is not a package."""
 
 import importlib.util
-import re
 from types import ModuleType
 
 from tests.programs import REPOSITORY
@@ -14,10 +13,3 @@ def site_module(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def rows(text: str, table: int = 0) -> dict[str, list[str]]:
-    """{first cell: the others} of a table, the first one unless told."""
-    tables = [found.group() for found in re.finditer(r"(^\|.*\n)+", text, re.MULTILINE)]
-    lines = [line.strip("| ").split(" | ") for line in tables[table].splitlines()]
-    return {cells[0]: cells[1:] for cells in lines}

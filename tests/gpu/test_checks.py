@@ -139,8 +139,8 @@ def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
     [
         (
             "first",
-            ["versions", "check_cuda", "update_fp32", "update_bf16", "actor_update_1b", "bf16_noise"],
-            ["check_cuda", "update_cpu", "update_fp32", "update_bf16", "actor_update_1b", "bf16_noise"],
+            ["versions", "check_cuda", "update_fp32", "update_bf16", "actor_update_1b"],
+            ["check_cuda", "update_cpu", "update_fp32", "update_bf16", "actor_update_1b"],
         ),
         (
             "long",
