@@ -1,6 +1,6 @@
 """The figures of the recorded seeds in docs/explanation/study.md and README.md, from docs/study/seeds.json.
 
-    python docs/site/study.py [--seeds JOINED/study.json]
+    python docs/site/study.py [--seeds JOINED/study.json] [--demos outputs/demo/report.json ...]
 
 It draws docs/study/pareto.svg and, from demo.json and pretrained.json, the grids of answers (`make pictures`), and
 writes what stands between the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. A file that is given is
@@ -10,7 +10,7 @@ first copied into docs/study.
 import argparse
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,52 @@ def in_readme(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def of_demos(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What docs/study/recipe.json records of demos with other seeds: {method: {column: one value per seed}}.
+
+    Args:
+        reports: contents of report.json, each of base, GRPO and the recipe.
+    """
+
+    def value(summary: Mapping[str, Any], column: str) -> float:
+        found = summary["style_entropy"] if column == "style entropy" else summary["pass@k"][column.split("@")[1]]
+        return found[0]
+
+    found: dict[str, dict[str, list[float]]] = {}
+    for name in ("base", "grpo", "recipe"):
+        for column in COLUMNS:
+            measure, _, other = column.partition(", ")
+            split = "out_of_domain" if other else "in_domain"
+            found.setdefault(name, {})[column] = [value(report[name][split], measure) for report in reports]
+    return {"seeds": [report["_settings"]["seed"] for report in reports], "methods": found}
+
+
+def recipe_table(recorded: Mapping[str, Any]) -> str:
+    """The page's table of demos: every seed, then the means."""
+    lines = [f"| | seed | {' | '.join(COLUMNS)} |", "|" + "---|" * (2 + len(COLUMNS))]
+    for name, of in recorded["methods"].items():
+        label = {"base": "base", "grpo": "GRPO", "recipe": "recipe"}[name]
+        seeds = {str(seed): number for number, seed in enumerate(recorded["seeds"])}
+        rows = {seed: [of[column][number] for column in COLUMNS] for seed, number in seeds.items()}
+        rows["mean"] = [np.mean(of[column]) for column in COLUMNS]
+        lines += [_row(label, [seed, *(f"{cell:.3f}" for cell in cells)]) for seed, cells in rows.items()]
+    return "\n".join(lines)
+
+
+def recipe_in_words(recorded: Mapping[str, Any]) -> str:
+    """README's sentence on the recipe."""
+    shown = {
+        name: [f"{np.mean(of[column]):.0%}".replace("%", "") for column in ("Pass@1", "Pass@8", "Pass@32")]
+        for name, of in recorded["methods"].items()
+    }
+    one, eight, many = (" to ".join(shown[name][k] for name in ("base", "recipe")) for k in range(3))
+    return (
+        f"In {len(recorded['seeds'])} seeds of the demo the recipe took right answers in one try from {one} %, questions\n"
+        f"solved in 8 tries from {eight} % and in 32 tries from {many} %; GRPO ended at {shown['grpo'][0]}, "
+        f"{shown['grpo'][1]} and {shown['grpo'][2]} %."
+    )
+
+
 def _row(name: str, cells: Iterable[str], *more: str) -> str:
     return f"| {' | '.join([name, *cells, *more])} |"
 
@@ -123,13 +169,19 @@ def answer_pictures() -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
-    given, recorded = parser.parse_args(arguments).seeds, STUDY / "seeds.json"
+    parser.add_argument("--demos", type=Path, nargs="+", metavar="JSON", help="report.json of demos with other seeds")
+    options, recorded, of_recipe = parser.parse_args(arguments), STUDY / "seeds.json", STUDY / "recipe.json"
     with user_errors_exit():
-        values = read_values(given or recorded)
-    if given:
-        recorded.write_text(given.read_text())
-    PAGE.write_text(written(PAGE.read_text(), {"means": means(values), "primary": primary(values)}))
-    README.write_text(written(README.read_text(), {"seeds": in_readme(values)}))
+        values = read_values(options.seeds or recorded)
+    if options.seeds:
+        recorded.write_text(options.seeds.read_text())
+    if options.demos:
+        found = of_demos([json.loads(path.read_text()) for path in options.demos])
+        of_recipe.write_text(json.dumps(found, indent=1) + "\n")
+    demos = json.loads(of_recipe.read_text())
+    parts = {"means": means(values), "primary": primary(values), "recipe": recipe_table(demos)}
+    PAGE.write_text(written(PAGE.read_text(), parts))
+    README.write_text(written(README.read_text(), {"seeds": in_readme(values), "recipe": recipe_in_words(demos)}))
     for name, picture in (answer_pictures() | pareto_files(trade_offs_over_seeds(values))).items():
         (STUDY / name).write_text(picture)
 
