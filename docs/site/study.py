@@ -129,8 +129,8 @@ def recipe_in_words(recorded: Mapping[str, Any]) -> str:
     }
     one, eight, many = (" to ".join(shown[name][k] for name in ("base", "recipe")) for k in range(3))
     return (
-        f"In {len(recorded['seeds'])} seeds of the demo the recipe took right answers in one try from {one} %, questions\n"
-        f"solved in 8 tries from {eight} % and in 32 tries from {many} %; GRPO ended at {shown['grpo'][0]}, "
+        f"In {len(recorded['seeds'])} seeds of the demo the recipe took right answers in one try from {one} %,\n"
+        f"questions solved in 8 tries from {eight} % and in 32 tries from {many} %; GRPO ended at {shown['grpo'][0]}, "
         f"{shown['grpo'][1]} and {shown['grpo'][2]} %."
     )
 
