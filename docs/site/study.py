@@ -1,6 +1,6 @@
 """The figures of the recorded seeds in docs/explanation/study.md and README.md, from docs/study/seeds.json.
 
-    python docs/site/study.py [--seeds JOINED/study.json] [--demos outputs/demo/report.json ...]
+    python docs/site/study.py [--seeds JOINED/study.json] [--demos outputs/demo ...]
 
 It draws docs/study/pareto.svg and, from demo.json and pretrained.json, the grids of answers (`make pictures`), and
 writes what stands between the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. A file that is given is
@@ -89,12 +89,15 @@ def in_readme(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def of_demos(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def of_demos(folders: Sequence[Path]) -> dict[str, Any]:
     """What docs/study/recipe.json records of demos with other seeds: {method: {column: one value per seed}}.
 
     Args:
-        reports: contents of report.json, each of base, GRPO and the recipe.
+        folders: of demos with base, GRPO and the recipe.
     """
+    reports, specs = (
+        [json.loads((folder / f"{name}.json").read_text()) for folder in folders] for name in ("report", "spec")
+    )
 
     def value(summary: Mapping[str, Any], column: str) -> float:
         found = summary["style_entropy"] if column == "style entropy" else summary["pass@k"][column.split("@")[1]]
@@ -106,7 +109,7 @@ def of_demos(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             measure, _, other = column.partition(", ")
             split = "out_of_domain" if other else "in_domain"
             found.setdefault(name, {})[column] = [value(report[name][split], measure) for report in reports]
-    return {"seeds": [report["_settings"]["seed"] for report in reports], "methods": found}
+    return {"seeds": [spec["settings"]["seed"] for spec in specs], "methods": found}
 
 
 def recipe_table(recorded: Mapping[str, Any]) -> str:
@@ -128,8 +131,9 @@ def recipe_in_words(recorded: Mapping[str, Any]) -> str:
         for name, of in recorded["methods"].items()
     }
     one, eight, many = (" to ".join(shown[name][k] for name in ("base", "recipe")) for k in range(3))
+    seeds = "one seed" if len(recorded["seeds"]) == 1 else f"{len(recorded['seeds'])} seeds"
     return (
-        f"In {len(recorded['seeds'])} seeds of the demo the recipe took right answers in one try from {one} %,\n"
+        f"In {seeds} of the demo the recipe took right answers in one try from {one} %,\n"
         f"questions solved in 8 tries from {eight} % and in 32 tries from {many} %; GRPO ended at {shown['grpo'][0]}, "
         f"{shown['grpo'][1]} and {shown['grpo'][2]} %."
     )
@@ -169,15 +173,14 @@ def answer_pictures() -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
-    parser.add_argument("--demos", type=Path, nargs="+", metavar="JSON", help="report.json of demos with other seeds")
+    parser.add_argument("--demos", type=Path, nargs="+", metavar="FOLDER", help="demos with other seeds")
     options, recorded, of_recipe = parser.parse_args(arguments), STUDY / "seeds.json", STUDY / "recipe.json"
     with user_errors_exit():
         values = read_values(options.seeds or recorded)
     if options.seeds:
         recorded.write_text(options.seeds.read_text())
     if options.demos:
-        found = of_demos([json.loads(path.read_text()) for path in options.demos])
-        of_recipe.write_text(json.dumps(found, indent=1) + "\n")
+        of_recipe.write_text(json.dumps(of_demos(options.demos), indent=1) + "\n")
     demos = json.loads(of_recipe.read_text())
     parts = {"means": means(values), "primary": primary(values), "recipe": recipe_table(demos)}
     PAGE.write_text(written(PAGE.read_text(), parts))
