@@ -32,6 +32,8 @@ QUESTIONS = [
     (18, "bird", None, GOOD, "unknown_database"),
     (19, "sql", SHOP, "", "gold_error"),
 ]
+# The last one cannot be read.
+MATH = ["34", r"R=1, I=(-1,1)", r"\frac{1}{"]
 RUNS_AWAY = (7, "bird", SHOP, RUNAWAY, "gold_timeout")
 
 
@@ -57,7 +59,8 @@ def folder(tmp_path: Path) -> Path:
         tmp_path / "databases" / SHOP, "CREATE TABLE items (id, name); INSERT INTO items VALUES (1, 'a'), (2, 'b');"
     )
     write_sql(tmp_path / "sql.parquet", QUESTIONS)
-    write_rows(tmp_path / "math.parquet", [row(i, "math_dapo", "34") for i in range(3)])
+    write_rows(tmp_path / "math.parquet", [row(i, "math_dapo", gold) for i, gold in enumerate(MATH)])
+    write_rows(tmp_path / "task.parquet", [row(i, "task:count", "34") for i in range(3)])
     return tmp_path
 
 
@@ -72,13 +75,14 @@ def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path) ->
     write_sql(folder / "slow.parquet", [RUNS_AWAY])
     settings = {"class_name": "SqlRewardModel", "database_path": "nowhere", "gold_seconds": 0.7, "grace_seconds": 1}
     (folder / "settings.yaml").write_text(yaml.safe_dump({"Scorers": {"Scorer1": settings}}))
-    files = ("sql.parquet", "math.parquet", "slow.parquet")
+    files = ("sql.parquet", "math.parquet", "slow.parquet", "task.parquet")
     process = start(folder, *files, "--config", "settings.yaml", "--workers", "2", "--out", "a.csv")
     said, progress = process.communicate()
     assert process.returncode == 0, progress
     with (folder / "a.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     expected = [(number, "sql.parquet", db_id, sql, outcome) for number, _, db_id, sql, outcome in QUESTIONS]
+    expected.append((2, "math.parquet", None, MATH[2], "gold_error"))
     expected.append((7, "slow.parquet", SHOP, RUNAWAY, "gold_timeout"))
     assert [tuple(row[name] for name in ("id", "file", "db_id", "gold_sql", "outcome")) for row in rows] == [
         (str(number), file, db_id or "", sql, outcome)
@@ -91,14 +95,14 @@ def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path) ->
     assert "none/none.sqlite" in by_id["13"]["error"]
     assert by_id["7"]["error"] == "timeout"
     assert float(by_id["7"]["seconds"]) >= 0.5
-    assert said.splitlines()[0] == "14 rows, 11 SQL questions."
-    assert "3 rows are not SQL questions and were not checked: math_dapo 3." in said
+    assert said.splitlines()[0] == "17 rows, 14 questions."
+    assert "3 rows are neither SQL nor math and were not checked: task:count 3." in said
     counts = dict(line.split() for line in said.splitlines() if len(line.split()) == 2)
     assert counts == {
-        "gold": "1", "empty": "1", "all_null": "1", "gold_error": "4", "gold_timeout": "1", "unknown_database": "3"
+        "gold": "3", "empty": "1", "all_null": "1", "gold_error": "5", "gold_timeout": "1", "unknown_database": "3"
     }  # fmt: skip
     assert "\n  11  shop/shop.sqlite  gold_error: no such column: missing\n  12  shop/shop.sqlite  empty\n" in said
-    assert said.endswith("Wrote 10 rows to a.csv.\n") and "10/10" in progress
+    assert said.endswith("Wrote 11 rows to a.csv.\n") and "13/13" in progress
     assert sorted(path.name for path in folder.iterdir()) == sorted([*files, "a.csv", "databases", "settings.yaml"])
 
 
@@ -165,10 +169,10 @@ WRONG = [
     (["none.parquet"], "none.parquet does not exist: make it"),
     (["text.parquet"], "text.parquet cannot be read as parquet"),
     (["columns.parquet"], "columns.parquet has no column id, reward_model"),
-    (["math.parquet"], "none of 3 rows is an SQL question (math_dapo)"),
+    (["task.parquet"], "none of 3 rows is a question (task:count)"),
     (["sql.parquet", "--out", "none/a.csv"], "The folder of --out none/a.csv cannot be written to"),
     (["sql.parquet", "--drop", "databases/../sql.parquet"], "would replace a file of the audit; give another"),
-    (["sql.parquet", "math.parquet", "--drop", "a.parquet"], "--drop takes the rows of one DATA.parquet, not of 2"),
+    (["sql.parquet", "task.parquet", "--drop", "a.parquet"], "--drop takes the rows of one DATA.parquet, not of 2"),
     (["sql.parquet", "--database-path", "none"], "not a directory; create it or pass --database-path"),
     (["other.parquet"], "No database of the rows is found (db_id 'none/none.sqlite'"),
     (["sql.parquet", "--config", "math.yaml"], "has no scorer for SQL"),

@@ -28,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dph audit",
         description="Run every gold query of a dataset once, as the server does: in its worker processes, read-only,\n"
-        "within the limits of the settings. List those that fail, time out or return nothing.\n"
+        "within the limits of the settings. List those that fail, time out or return nothing, and the right answers\n"
+        "of mathematical problems that the scorer cannot read.\n"
         "Exit code 0; 2 for a wrong argument, file or setting; 1 if some queries could not be checked.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -130,15 +131,15 @@ def _write_without(dropped: set[int], source: Path, path: Path) -> int:
 
 def _summary(dataset: "Dataset", findings: "list[Finding]", bad: "list[Finding]") -> str:
     """Counts of questions by outcome, the first of those in the table, and the rows that were not checked."""
-    lines = [f"{dataset.rows} rows, {len(findings)} SQL questions."]
+    lines = [f"{dataset.rows} rows, {len(findings)} questions."]
     if dataset.other:
         sources = ", ".join(f"{source} {count}" for source, count in dataset.other.most_common())
-        lines.append(f"{dataset.other.total()} rows are not SQL questions and were not checked: {sources}.")
+        lines.append(f"{dataset.other.total()} rows are neither SQL nor math and were not checked: {sources}.")
     counts = Counter(finding.outcome for finding in findings)
     lines += [f"{outcome:<18}{count:>8}" for outcome, count in counts.most_common()]
     for problem, outcome, _, error in bad[:_SHOWN]:
         what = " ".join(f"{outcome}: {error}".split()) if error else outcome
-        lines.append(f"  {problem.id}  {problem.gold.db_id}  {what[:_SHOWN_CHARS]}")
+        lines.append(f"  {problem.id}  {problem.gold.db_id or problem.gold.sql[:_SHOWN_CHARS]}  {what[:_SHOWN_CHARS]}")
     if len(bad) > _SHOWN:
         lines.append(f"  ... and {len(bad) - _SHOWN} more, which are in the table.")
     return "\n".join(lines) + "\n"
