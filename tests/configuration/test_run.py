@@ -100,7 +100,7 @@ def test_a_faulty_experiment_of_ones_own_is_one_sentence(own, method, head, cont
         return
     with pytest.raises(UserError) as error:
         assert run_of(method, ["my_run", word]).values
-    assert sentence in str(error.value) and "mine" in str(error.value) and "\n" not in str(error.value)
+    assert sentence in str(error.value) and "it's" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_name_of_ours_is_rejected(own):
