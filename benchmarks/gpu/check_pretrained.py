@@ -34,6 +34,7 @@ from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 # The method that also runs with the rollout hf, and the one that is stopped and resumed.
 RL, REHEARSAL = "maxrl", "dph_js"
 HF = f"{RL}_hf"
+REPORTED = "evaluate_base"  # with all evaluations, and the report
 STEPS, HF_STEPS = 20, 10
 # A run that is stopped after step 7 goes on from the checkpoint of step 5.
 WORDS = ["trainer.save_freq=5"]
@@ -76,7 +77,7 @@ SMALL_WORDS = {
 
 
 class Check(Demo):
-    """The demo up to one of its stages."""
+    """A stage of the demo with those that it needs: a run that fails does not stop the others."""
 
     def __init__(self, out: Path, device: str, small: bool, until: str):
         steps, model = (SMALL_STEPS, SMALL_MODEL) if small else (STEPS, SMOLLM2)
@@ -89,7 +90,14 @@ class Check(Demo):
         hf = replace(hf, command=[of_hf.get(word, word) for word in hf.command])
         stages = [replace(stage, command=[*stage.command, *self._words(stage)]) for stage in super().stages()]
         stages.append(replace(hf, command=[*hf.command, *self._words(hf)]))
-        return stages[: [stage.name for stage in stages].index(self.until) + 1]
+        if self.until == REPORTED:
+            return stages[:-1]
+        by_name = {stage.name: stage for stage in stages}
+
+        def needed(name: str) -> set[str]:
+            return {name}.union(*map(needed, by_name[name].needs))
+
+        return [stage for stage in stages if stage.name in needed(self.until)]
 
     def _words(self, stage: Stage) -> list[str]:
         kind = stage.name.partition("_")[0]
@@ -171,7 +179,7 @@ def kill_at(step: int, run: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("out", type=Path, help="folder of the demo")
-    parser.add_argument("--until", required=True, metavar="STAGE", help=f"task, ..., evaluate_base, train_{HF}")
+    parser.add_argument("--until", required=True, metavar="STAGE", help=f"task, ..., {REPORTED}, train_{HF}")
     parser.add_argument("--device", choices=DEVICES, default="cuda", help="default: %(default)s")
     parser.add_argument("--stop-at", type=int, metavar="STEP", help="kill the run of STAGE after this step")
     parser.add_argument("--small", action="store_true", help="sizes for a CPU")
@@ -186,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
             run = demo.out / "runs" / options.until.removeprefix("train_")
             threading.Thread(target=kill_at, args=(options.stop_at, run), daemon=True).start()
         try:
-            if options.until == "evaluate_base":
+            if options.until == REPORTED:
                 demo.run()
                 for name in ("report.json", "report.html"):
                     shutil.copy(demo.out / name, reports)

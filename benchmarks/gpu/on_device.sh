@@ -129,10 +129,10 @@ long() {
 once() {
   if [[ -e $WORK/done/$1 ]]; then
     printf '%s: done before\n' "$1" >>"$OUT/$PART.txt"
-    return
+  else
+    step "$@"
+    ((STATUS != ${EXPECTED:-0})) || touch "$WORK/done/$1"
   fi
-  step "$@"
-  ((STATUS != ${EXPECTED:-0})) || touch "$WORK/done/$1"
   cp "$WORK"/*.json "$WORK"/demo/reports/* "$OUT" 2>/dev/null
 }
 
@@ -149,6 +149,7 @@ vllm() {
   once maxrl 180 "${demo[@]}" --until train_maxrl
   # Killed with SIGKILL.
   EXPECTED=137 once stopped 150 "${demo[@]}" --until train_dph_js --stop-at "$([[ -n $SMALL ]] && echo 3 || echo 7)"
+  [[ -e $WORK/done/dph_js ]] || sleep 5 # for the killed run's processes to end
   once dph_js 180 "${demo[@]}" --until train_dph_js
   once report 240 "${demo[@]}" --until evaluate_base
   once hf 150 "${demo[@]}" --until train_maxrl_hf
