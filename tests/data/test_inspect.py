@@ -171,7 +171,7 @@ def write_store(tmp_path):
 
 
 def test_a_store(tmp_path, word_llama, write_store, inspect):
-    """Several responses to a prompt are no problem. Their text is shown if the model is where it was."""
+    """Several responses to a prompt are not a problem. Their text is shown if the model is where it was."""
     rows = [(7, ([3, 4, 5], [5, 6])), (7, ([3, 4, 5], [6, 6, 4, 1])), (9, ([3, 5], [4, 1]))]
     lines, problems = inspect(write_store(rows))
     assert lines[1:4] == [
