@@ -156,7 +156,7 @@ def samples_in(path: Path, shown: int) -> Contents:
                 repeated += 1
                 continue
             prompt.seen |= 1 << sample.sample
-            prompt.correct += sample.acc
+            prompt.correct += sample.acc or 0  # None without a scorer
             prompt.gold_failed += sample.outcome in GOLD_FAILURES
             for name in ("data_source", "outcome", "truncated"):
                 contents.counts[name][str(getattr(sample, name))] += 1

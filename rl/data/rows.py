@@ -30,7 +30,7 @@ class Row:
     id: int
     data_source: str
     messages: list[dict[str, str]]  # role and content of each
-    question: dict[str, str] | None  # what the scorer needs to score a response; None without ground truth
+    question: Any  # dict[str, str]: what the scorer needs to score a response; None without ground truth
     origin: str  # file and row number, for errors
 
 

@@ -10,6 +10,7 @@ import torch
 from rl.common.fingerprint import tokenizer_hash
 from rl.data.inspect import main
 from rl.data.metadata_file import metadata_path
+from rl.data.sample_file import UNJUDGED
 from rl.data.split import split, write_split
 from tests.sample_files import math_row, record, write_parquet, write_samples
 
@@ -97,7 +98,7 @@ def test_leaks_between_train_and_test(tmp_path, inspect):
 def test_the_parts_of_a_split(tmp_path, data, inspect):
     samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
     parts = [tmp_path / f"train_{name}.parquet" for name in ("correct", "wrong")]
-    write_split(split(data, [samples], threshold=3, n=4, keep_zero=True), *parts)
+    write_split(split(data, samples, threshold=3, n=4, keep_zero=True), *parts)
     lines, problems = inspect(*parts, "--examples", 0)
     assert [line.split()[:2] for line in lines if line.endswith("#")] == [
         ["3", "1"],
@@ -121,6 +122,12 @@ def test_samples(tmp_path, data, inspect):
     assert [line.split()[:2] for line in lines if line.endswith("#")] == [[str(k), "1"] for k in (0, 2, 3, 4)]
     assert f"Pass@1 {9 / 16:.4f}  Pass@2 {(2 + 5 / 6) / 4:.4f}  Pass@4 0.7500" in lines
     assert {"model: /models/base", "temperature: 1.0", "seed: 7"} <= {*lines} and problems == []
+
+
+def test_samples_that_no_scorer_has_judged(tmp_path, data, inspect):
+    samples = [record(id, i, 0, acc=None, score=None, outcome=UNJUDGED) for id in CORRECT for i in range(4)]
+    lines, problems = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
+    assert "outcome: unjudged 16" in lines and problems == []
 
 
 def test_texts_do_not_steer_the_terminal(tmp_path, data, inspect):
