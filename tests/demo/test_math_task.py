@@ -1,7 +1,5 @@
 """The files of the word problems: format, disjointness, determinism."""
 
-from dataclasses import replace
-
 import pyarrow.parquet as pq
 import pytest
 
@@ -48,19 +46,6 @@ def test_training_never_sees_the_things_out_of_domain(task):
     inside, outside = ({scene.things for scene in scenes} for scenes in (IN_DOMAIN, OUT_OF_DOMAIN))
     assert scenes("train") == scenes("test_in_domain") == inside
     assert scenes("test_out_of_domain") <= outside and scenes("sft") == inside | outside
-
-
-def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(task, tmp_path):
-    for folder, settings in {"same": SMALL, "seed": replace(SMALL, seed=4), "larger": replace(SMALL, train=50)}.items():
-        make_math_task(tmp_path / folder, settings)
-    for name in SIZES:
-        one, same, seed = (
-            (place / f"{name}.parquet").read_bytes() for place in (task, tmp_path / "same", tmp_path / "seed")
-        )
-        assert one == same != seed
-    for name in ("test_in_domain", "test_out_of_domain"):
-        assert read(task, name) == read(tmp_path / "larger", name)
-    assert read(task, "train") == read(tmp_path / "larger", "train")[:40]
 
 
 def test_command_line(tmp_path, monkeypatch, capsys):
