@@ -105,7 +105,7 @@ def test_a_faulty_experiment_of_ones_own_is_one_sentence(own, method, head, cont
 
 def test_a_name_of_ours_is_rejected(own):
     """Ours was taken in its place."""
-    own(EXTENDS, "llama_sql")
+    own("defaults: [qwen_math, _self_]\n", "llama_sql")
     with pytest.raises(UserError, match=r"llama_sql.yaml has the name of one of this project's files, .*: rename it\."):
         run_of("js_kl", ["my_run", own(EXTENDS)])
 
