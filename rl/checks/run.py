@@ -16,6 +16,11 @@ from rl.configuration.names import MAIN
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.settle import check_composed
 
+# Estimators that compare the responses to a prompt; one response is its own advantage, or none.
+OF_GROUPS = ("maxrl", "grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "opo", "gpg")
+# Estimators whose advantages do not sum to 0 in a group.
+UNCENTRED = ("w_reinforce", "pkpo", "grpo_passk")
+
 
 @dataclass
 class Subject:
@@ -62,12 +67,18 @@ def settings(subject: Subject) -> Finding:
 
 
 def batch(subject: Subject) -> Finding:
-    """verl drops the last, partial batch of an epoch: with fewer prompts than a batch it would make no step."""
+    """A batch is whole mini-batches: verl fills the last one with rows that teach nothing. It drops the last, partial
+    batch of an epoch: with fewer prompts than a batch it would make no step."""
     if not subject.trains:
         return skipped("nothing is trained")
     import pyarrow.parquet as pq
 
-    size = subject.config.data.train_batch_size
+    size, mini = subject.config.data.train_batch_size, subject.config.actor_rollout_ref.actor.ppo_mini_batch_size
+    if size % mini:
+        raise UserError(
+            f"data.train_batch_size={size} is not a multiple of actor_rollout_ref.actor.ppo_mini_batch_size={mini}: "
+            "make it one."
+        )
     try:
         prompts = sum(pq.read_metadata(file).num_rows for file in files_of(subject.config.data.train_files))
     except (OSError, ValueError):
@@ -78,6 +89,28 @@ def batch(subject: Subject) -> Finding:
             "whole batch: lower it (to a multiple of ppo_mini_batch_size), or give more prompts."
         )
     return ok(f"{prompts:,} prompts in batches of {size}")
+
+
+def groups(subject: Subject) -> Finding:
+    """The advantages of a group can be a policy gradient (docs/explanation/baselines.md)."""
+    actor, rollout = subject.config.actor_rollout_ref.actor, subject.config.actor_rollout_ref.rollout
+    if not subject.trains or not actor.policy_loss_coeff:
+        return skipped("there is no policy loss")
+    name = subject.config.algorithm.adv_estimator
+    estimator = f"algorithm.adv_estimator={name}"
+    if name in OF_GROUPS and rollout.n < 2:
+        raise UserError(
+            f"{estimator} compares the responses to a prompt, and there is one (actor_rollout_ref.rollout.n="
+            f"{rollout.n}): use 2 or more (1 without RL, actor.policy_loss_coeff=0)."
+        )
+    if name in UNCENTRED and (rollout.top_p < 1 or rollout.top_k > 0):
+        raise UserError(
+            f"{estimator} has advantages that do not sum to 0 in a group. Sampled at top_p={rollout.top_p} and "
+            f"top_k={rollout.top_k} they are not a policy gradient: log-probs are of the full softmax, and the mean "
+            "advantage would raise or lower the probability of all tokens that can be sampled. Set "
+            "actor_rollout_ref.rollout.top_p=1 and top_k=-1."
+        )
+    return ok(f"{estimator}, {rollout.n} samples a prompt")
 
 
 def files(subject: Subject) -> Finding:
@@ -101,6 +134,7 @@ def model(subject: Subject) -> Finding:
 # Run in this order. A new check is a function of the subject, and a line here.
 CHECKS = (
     Check("settings", settings),
+    Check("groups", groups, needs=("settings",)),
     Check("batch", batch, needs=("settings",)),
     Check("files", files, needs=("settings",)),
     Check("model", model),

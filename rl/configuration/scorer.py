@@ -18,7 +18,7 @@ class Function(Section, at=_FUNCTION):
 class Client(Section, at=f"{_FUNCTION}.reward_kwargs", may_change=True):
     """The servers, and how long the client waits for them."""
 
-    scorer: str | list | None = '${oc.env:DPH_SCORER,"http://127.0.0.1:5001"}'
+    scorer: str | list | None = "${oc.env:DPH_SCORER,null}"
     """Scorer servers: an address, a comma-separated list, or a directory of address files."""
     timeout: Positive = CLIENT_REQUEST_S
     """Timeout of one request in seconds; it must exceed the server's request_seconds."""

@@ -1,7 +1,8 @@
 """Split of a training parquet by the pass counts of its samples: near-perfect prompts (D_pef) and the rest (D_exp).
 
 A prompt with at least `threshold` correct samples of n is near-perfect (docs/explanation/method.md). Both parts keep
-the number of correct samples in a column BASE_CORRECT; it is 0 for prompts that the initial policy did not solve.
+the number of correct samples in a column BASE_CORRECT; it is 0 for prompts that the initial policy did not solve. Their
+schema names the model that was sampled, MODEL_HASH, because another model's split says nothing about this one.
 """
 
 from collections import Counter, defaultdict
@@ -19,6 +20,7 @@ from rl.common.parquet_file import open_parquet
 from rl.data.sample_file import UNJUDGED, SampleMetadata, read_metadata, read_samples
 
 BASE_CORRECT = "base_correct"
+MODEL_HASH = b"dph.model_hash"  # a key of the schema's metadata
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool)
     if BASE_CORRECT in table.column_names:  # a part of an earlier split
         table = table.drop_columns([BASE_CORRECT])
     table = table.append_column(BASE_CORRECT, pa.array(counts, pa.int32()))
+    table = table.replace_schema_metadata((table.schema.metadata or {}) | {MODEL_HASH: metadata.model_hash.encode()})
     return Split(
         correct=table.filter(pa.array(near_perfect, pa.bool_())),
         wrong=table.filter(pa.array(explored, pa.bool_())),
@@ -83,6 +86,12 @@ def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool)
 def failed_refinement(correct: Path) -> Path:
     """The file beside the near-perfect prompts with those of them whose refinement sample failed (dph store)."""
     return correct.with_suffix(".failed.parquet")
+
+
+def model_of(part: Path) -> str | None:
+    """The model_hash of the model whose samples decided a part of a split; None if the file does not say it."""
+    recorded = (pq.read_schema(part).metadata or {}).get(MODEL_HASH)
+    return None if recorded is None else recorded.decode()
 
 
 def write_split(parts: Split, correct: Path, wrong: Path) -> None:

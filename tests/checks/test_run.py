@@ -11,6 +11,7 @@ from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
@@ -19,6 +20,7 @@ from verl.workers.config import FSDPActorConfig
 
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
+from rl.data.split import MODEL_HASH
 from tests.checks.conftest import of_mode
 from tests.tiny_run import prompt_row
 from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, TEMPLATE, dataset_row
@@ -62,7 +64,6 @@ VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
         (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be "),
         (f"{ETA}final_ratio", 1.5, "final_ratio=1.5 must be "),
         ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0, or greater than or equal to 8."),
-        ("trainer.logger", ["console", "fiel"], "trainer.logger='fiel' is unknown: use one of wandb, mlflow"),
         ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be "),
         (f"{ACTOR}policy_loss.loss_mode", "klcov", "loss_mode='klcov' is unknown: use one of vanilla"),
         ("algorithm.adv_estimator", "pass_k", "adv_estimator='pass_k' is unknown: use one of gae, grpo"),
@@ -137,10 +138,6 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
             "keep_probe.unsolved_files=/nowhere.parquet does not exist: correct the path",
         ),
         ({PROBE + "prompts": 4}, "solved_files=.*data.parquet has no column base_correct, by which dph/keep_rate"),
-        (
-            {"trainer.test_freq": 2, f"{VALIDATION}n": 8, f"{VALIDATION}temperature": 0},
-            "val_kwargs.n=8 asks for as many equal responses, because validation has the temperature 0",
-        ),
         (
             {"trainer.test_freq": 2, f"{VALIDATION}do_sample": False, f"{VALIDATION}temperature": 0.6},
             "val_kwargs.do_sample=False would sample all the same, at val_kwargs.temperature=0.6",
@@ -267,6 +264,26 @@ def test_a_store_of_another_split_is_rejected(run):
     Store(run.store_origin | solved, rows).save(run.store)
     assert "has id 77" in run.rejection()
     run.prepare({"data.train_files": str(explored)})
+
+
+def split_of(path: str, model: str) -> None:
+    """Let a parquet say that it is a part of a split by this model's samples."""
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata((table.schema.metadata or {}) | {MODEL_HASH: model}), path)
+
+
+def test_a_split_by_another_model_is_rejected_where_it_is_used(run, tmp_path):
+    """Samples and split with one model, store and training with another: prompts that it does not master count as its
+    own, without a word."""
+    writes = of_mode("none") | {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
+    writes |= {"data.sft_pt": str(tmp_path / "new.pt")}
+    split_of(run.data, run.store_origin["model_hash"])
+    run.prepare()
+    run.prepare(writes)
+    split_of(run.data, "0" * 64)
+    sentence = f"data.sft_files={run.data} was split by the samples of another model (model_hash 000000000000, this run"
+    assert run.rejection().startswith(sentence) and run.rejection(writes).startswith(sentence)
+    run.prepare(of_mode("none", store=False))  # prompts without D_pef
 
 
 ZOO = {"db_id": "zoo/zoo.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}

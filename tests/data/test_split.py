@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl.common.errors import UserError
-from rl.data.split import Split, split, write_split
+from rl.data.sample_file import read_metadata
+from rl.data.split import MODEL_HASH, Split, model_of, split, write_split
 from tests.sample_files import N, math_row, write_parquet, write_samples
 
 CORRECT = {10: [1, 1, 1, 1], 20: [0, 1, 1, 1], 30: [0, 1, 1, 0], 40: [0, 0, 0, 0]}
@@ -29,7 +30,8 @@ def accs_of(counts: dict[int, int], n: int = N) -> dict[int, list[int]]:
 
 
 def test_files_keep_schema_and_rows_and_the_pass_counts(tmp_path, data):
-    parts = parts_of(data, write_samples(tmp_path / "0.jsonl", data, CORRECT), threshold=4)
+    samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
+    parts, model = parts_of(data, samples, threshold=4), read_metadata(samples).model_hash
     out = tmp_path / "new" / "folder"
     paths = out / "correct.parquet", out / "wrong.parquet"
     write_split(parts, *paths)
@@ -37,7 +39,9 @@ def test_files_keep_schema_and_rows_and_the_pass_counts(tmp_path, data):
     for path, expected in zip(paths, ([10], [30, 20, 40]), strict=True):
         table = pq.read_table(path)
         with_counts = original.schema.append(pa.field("base_correct", pa.int32()))
-        assert table.schema.equals(with_counts, check_metadata=True)
+        metadata = (original.schema.metadata or {}) | {MODEL_HASH: model.encode()}
+        assert table.schema.equals(with_counts.with_metadata(metadata), check_metadata=True)
+        assert model_of(path) == model and model_of(data) is None
         assert table.to_pylist() == [
             row | {"base_correct": sum(CORRECT[row["id"]])} for row in original.to_pylist() if row["id"] in expected
         ]

@@ -10,12 +10,21 @@ from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.reward import get_custom_reward_fn
 
 from rl.common.errors import UserError
+from rl.configuration.compose import compose
 from rl.scorer.client.protocol import ScorerRefused
 from rl.scorer.client.scorer_client import ScorerClient
 from rl.scorer.client.shared import close_shared_clients
 from verl.dph.reward.score import compute_score
+from verl.dph.reward.settings import scorer_settings
 
 KEYS = {"score", "acc", "gold_error", "pred", "outcome", "scorer"}
+
+
+def test_no_address_is_a_default(monkeypatch):
+    """An evaluation without DPH_SCORER asked 127.0.0.1:5001, whoever served there."""
+    monkeypatch.delenv("DPH_SCORER", raising=False)
+    with pytest.raises(UserError, match="No scorer server is named: set the environment variable DPH_SCORER"):
+        scorer_settings(compose("evaluate", ["device=cpu"]))
 
 
 def grade(*arguments, **settings) -> dict:

@@ -12,7 +12,6 @@ from rl.configuration.nesting import flat
 from rl.data.benchmarks import MATH_TESTS
 from rl.data.questions import scorer_question
 from tests.programs import REPOSITORY
-from verl.dph.checks import rules
 from verl.dph.checks.run import MAIN, Subject, rules_of_training
 from verl.dph.config import attention
 from verl.dph.training import config as training_config
@@ -30,6 +29,8 @@ MODELS = {
     "llama_math": "meta-llama/Llama-3.1-8B-Instruct",
     "qwen_math": "Qwen/Qwen2.5-Math-7B",
 }
+# Responses are sampled from the whole vocabulary.
+WHOLE = {"actor_rollout_ref.rollout.top_p": 1.0, "actor_rollout_ref.rollout.top_k": -1}
 # Mode, eta, whether D_pef is rehearsed, whether a reference model runs.
 RUNS = {
     "grpo": ("none", None, False, False),
@@ -53,10 +54,10 @@ BASELINES = {
         "actor_rollout_ref.actor.clip_ratio_high": 1.0,
     },
     "entropy_bonus": {"actor_rollout_ref.actor.entropy_coeff": 0.001},
-    "grpo_passk": {"algorithm.adv_estimator": "grpo_passk"},
-    "pkpo": {"algorithm.adv_estimator": "pkpo", "algorithm.pkpo_k": 8},
-    "nsr": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.0},
-    "w_reinforce": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.1},
+    "grpo_passk": {"algorithm.adv_estimator": "grpo_passk"} | WHOLE,
+    "pkpo": {"algorithm.adv_estimator": "pkpo", "algorithm.pkpo_k": 8} | WHOLE,
+    "nsr": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.0} | WHOLE,
+    "w_reinforce": {"algorithm.adv_estimator": "w_reinforce", "algorithm.w_reinforce_lambda": 0.1} | WHOLE,
     "zero_success": {"data.train_files": "unsolved/train_wrong.parquet"},
     "chord_mu": {
         "data.sft_files": ["train.parquet"],
@@ -158,7 +159,6 @@ def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
     monkeypatch.setattr(attention, "why_not", lambda implementation, config: None)  # flash-attn is installed
-    monkeypatch.setattr(rules, "find_spec", lambda package: package)  # and vLLM
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     config.ray_kwargs.ray_init.num_cpus = 128  # what Ray finds on such a machine

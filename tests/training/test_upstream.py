@@ -77,12 +77,11 @@ UPSTREAM = {
     "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.objective.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
-    "verl.dph.checks.model._step": (PPOTrainer._get_required_batch_multiple, "264be80d505c6579"),
     "verl.dph.training.held_requests.make_room": (RolloutReplica.max_concurrency.fget, "d84408a9c523e7f3"),
     "verl.dph.checks.model.lora, of separate rollouts": (ActorRolloutRefWorker.update_weights, "ea8f2ec1eb8a4481"),
     "verl.dph.checks.rules.replicas": (LLMServerManager._initialize_llm_servers, "c862f5411a8828a8"),
     "verl.dph.checks.model.lora, of a critic": (PPOTrainer._compute_values, "20df171612279e37"),
-    "verl.dph.checks.model._ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
+    "verl.dph.checks.model.ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }
 
 

@@ -46,7 +46,7 @@ from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import PAGE, REPORT, write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
 from rl.evaluation.splits import Split, splits_of
-from verl.dph.checks.model import bound_context, context, tensor_parallel
+from verl.dph.checks.model import bound_context, context
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.program import run_main
@@ -105,8 +105,6 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
             output = folder / f"{split}{suffix}"
             jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
         if not drawn.of and not all(job.complete() for job in jobs[-len(ways) :]):
-            if sentence := next(tensor_parallel(config), None):
-                raise UserError(sentence)
             for sentence in context(config):
                 logger.warning("%s of %s: %s", split, name, sentence)
     by_output = {job.output: job for job in jobs}

@@ -3,16 +3,13 @@
 import math
 from collections.abc import Iterator
 
-import torch
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.core_algos import kl_penalty
 
 from rl.checks.files import files_of
 from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.training import Baselines, Eta, Rehearsal
-from verl.dph.checks.model import config_json, data_parallel_ranks, roles
-from verl.dph.checks.scorer import OUR_REWARD
-from verl.dph.objective.advantages import GRPO_PASSK, MAXRL, PKPO, W_REINFORCE
+from verl.dph.checks.model import data_parallel_ranks, roles
+from verl.dph.objective.advantages import MAXRL, PKPO, W_REINFORCE
 from verl.dph.objective.eta import WITH_WARMUP
 from verl.dph.objective.terms import MODES, TAIL_FORMS
 from verl.dph.sampling.rollout_engine import RANKS
@@ -33,15 +30,9 @@ CONTROL = "actor.sft_loss_control"
 # Which of its types read a setting of it.
 READ_BY = {"warmup_steps": WITH_WARMUP, "final_ratio": ("cosine",)}
 
-# Estimators of verl that compare the responses to a prompt (core_algos.py); one response is its own advantage, or none.
-OF_GROUPS = (MAXRL, "grpo", "grpo_vectorized", "rloo", "rloo_vectorized", "opo", "gpg")
-
-# What verl's dynamic sampling can compare: the reward, and numbers of our reward function (verl.dph.reward.score).
-COMPARED = ("reward", "acc", "score")
-
 
 def store_writing(config: DictConfig) -> Iterator[str]:
-    data, model = config.data, config.actor_rollout_ref.model
+    data = config.data
     if not config.actor_rollout_ref.actor.generate_sft:
         return
     if config.trainer.resume_mode == "resume_path":
@@ -70,12 +61,6 @@ def store_writing(config: DictConfig) -> Iterator[str]:
             "size."
         )
     yield from _without_logits(config, f"data.sft_top_k={data.sft_top_k}", "set data.sft_top_k=0")
-    vocabulary = config_json(model).get_text_config().vocab_size
-    if data.sft_top_k > vocabulary:
-        yield (
-            f"data.sft_top_k={data.sft_top_k} is more than the {vocabulary} tokens of {model.path}: use {vocabulary} "
-            "or less."
-        )
 
 
 def _without_logits(config: DictConfig, setting: str, instead: str) -> Iterator[str]:
@@ -265,14 +250,6 @@ def advantages(config: DictConfig) -> Iterator[str]:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is of adv_estimator=pkpo, and this is {estimator}: leave it out."
     if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
-    if algorithm.adv_estimator == GRPO_PASSK and n < 2:
-        yield f"{estimator} compares the best two responses of a prompt, and rollout.n={n}: use 2 or more."
-    actor = config.actor_rollout_ref.actor
-    if algorithm.adv_estimator in OF_GROUPS and n < 2 and actor.policy_loss_coeff > 0 and not actor.generate_sft:
-        yield (
-            f"{estimator} compares the responses to a prompt, and with rollout.n={n} verl takes the reward itself (or "
-            "0) as the advantage: use 2 or more (1 without RL, actor.policy_loss_coeff=0)."
-        )
     if algorithm.adv_estimator == MAXRL and algorithm.use_kl_in_reward:
         yield (
             f"{estimator} takes the scorer's verdicts and no rewards, so algorithm.use_kl_in_reward=True would change "
@@ -311,38 +288,6 @@ def _success_cap(config: DictConfig) -> Iterator[str]:
         )
 
 
-def dynamic_sampling(config: DictConfig) -> Iterator[str]:
-    """verl raises an AssertionError for this when the trainer starts."""
-    model = config.reward.reward_model
-    if config.algorithm.filter_groups.enable and model.enable and not model.enable_resource_pool:
-        yield (
-            "algorithm.filter_groups.enable=True chooses groups by their rewards, which a reward model on the "
-            "trainer's devices computes only afterwards: set reward.reward_model.enable_resource_pool=True."
-        )
-    groups = config.algorithm.filter_groups
-    ours = config.reward.custom_reward_function.path == OUR_REWARD
-    if groups.enable and (groups.metric is None or ours and groups.metric not in COMPARED):
-        yield (
-            f"algorithm.filter_groups.metric={groups.metric} is not a number that the reward function returns, and "
-            f"groups are dropped by it: use {' or '.join(COMPARED)}."
-        )
-
-
-def overlong(config: DictConfig) -> Iterator[str]:
-    """verl raises AssertionErrors for these when its reward workers start."""
-    shaping, limit = (
-        OmegaConf.select(config, "reward.reward_kwargs.overlong_buffer_cfg"),
-        config.data.max_response_length,
-    )
-    if not shaping or not shaping.enable:
-        return
-    if type(shaping.len) is not int or not 0 < shaping.len <= limit:
-        yield (
-            f"reward.reward_kwargs.overlong_buffer_cfg.len={shaping.len} must be a whole number of tokens from 1 to "
-            f"data.max_response_length={limit}."
-        )
-
-
 def clip_cov(config: DictConfig) -> Iterator[str]:
     policy_loss = config.actor_rollout_ref.actor.policy_loss
     if policy_loss.loss_mode == "clip_cov" and policy_loss.clip_cov_lb >= policy_loss.clip_cov_ub:
@@ -350,27 +295,6 @@ def clip_cov(config: DictConfig) -> Iterator[str]:
             f"actor.policy_loss.clip_cov_lb={policy_loss.clip_cov_lb} is not below clip_cov_ub="
             f"{policy_loss.clip_cov_ub}, so that loss_mode=clip_cov leaves no token out: lower it."
         )
-
-
-def dro(config: DictConfig) -> Iterator[str]:
-    policy_loss = config.actor_rollout_ref.actor.policy_loss
-    if policy_loss.loss_mode == "dro" and not (policy_loss.dro_beta or 0) > 0:
-        yield (
-            f"actor.policy_loss.dro_beta={policy_loss.dro_beta} must be a number above 0 with loss_mode=dro, whose "
-            "penalty on the log-ratio it weighs: set it."
-        )
-
-
-def kl_penalties(config: DictConfig) -> Iterator[str]:
-    """verl asks for the estimator in the first update."""
-    actor, algorithm = config.actor_rollout_ref.actor, config.algorithm
-    found = {"actor.kl_loss_type": actor.kl_loss_type} if actor.use_kl_loss else {}
-    found |= {"algorithm.kl_penalty": algorithm.kl_penalty} if algorithm.use_kl_in_reward else {}
-    for key, name in found.items():
-        try:
-            kl_penalty(torch.zeros(1), torch.zeros(1), name)
-        except (AttributeError, NotImplementedError):
-            yield f"{key}={name} is not one of verl's estimators of the KL: use low_var_kl, kl, mse or abs."
 
 
 def eta_schedule(config: DictConfig) -> Iterator[str]:
@@ -386,15 +310,11 @@ def eta_schedule(config: DictConfig) -> Iterator[str]:
 
 
 def whole_mini_batches(config: DictConfig) -> Iterator[str]:
-    """verl pads a step to whole mini-batches, of the critic too. D_pef rows would then fill one without a D_exp row."""
-    if not rehearses(config):
-        return
-    prompts = config.data.train_batch_size
-    for role in roles(config):
-        size = role.settings.get("ppo_mini_batch_size")  # a reference has none
-        if size and prompts % size:
-            name = role.name.removeprefix("actor_rollout_ref.")
-            yield f"data.train_batch_size={prompts} is not a multiple of {name}.ppo_mini_batch_size={size}."
+    """verl pads a step to whole mini-batches of the critic too. D_pef rows would then fill one without a D_exp row."""
+    prompts, critic = config.data.train_batch_size, config.critic
+    if rehearses(config) and has_critic(config) and prompts % critic.ppo_mini_batch_size:
+        size = critic.ppo_mini_batch_size
+        yield f"data.train_batch_size={prompts} is not a multiple of critic.ppo_mini_batch_size={size}."
 
 
 def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:

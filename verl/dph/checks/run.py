@@ -26,6 +26,7 @@ from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
 from rl.common import run_lock
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
+from rl.common.fingerprint import model_hash
 from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE, joins_ray
 from rl.data.rows import Row, read_rows
 from rl.data.training_run import VERDICT, step_of
@@ -163,7 +164,7 @@ def rules_of_sampling(subject: Subject) -> Finding:
         )
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
-        for violation in chain(model.context(config), model.sampled_by_hf(config), model.tensor_parallel(config)):
+        for violation in model.context(config):
             raise UserError(violation)
     rollout = config.actor_rollout_ref.rollout
     if subject.program == PRESAMPLE and rollout.temperature <= GREEDY_TEMPERATURE and config.presample.n > 1:
@@ -228,6 +229,9 @@ def pef_store(subject: Subject) -> Finding:
     if subject.finished is not None:
         return skipped("the run is finished")
     if subject.writes_store:
+        store.check_split(
+            config.data, ("sft_files", "sft_wrong_files"), model_hash(config.actor_rollout_ref.model.path)
+        )
         check_rows_to_write(config)
         return ok(f"{config.data.sft_pt} can be written")
     store.check_feed(config, subject.resumed)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -12,6 +13,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import short
 from rl.common.text import number_of
 from rl.data.rows import ids_of
+from rl.data.split import model_of
 from rl.data.training_run import read_manifest
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.refinement import failed_ids
@@ -47,6 +49,27 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
     before = ((read_manifest(resumed) or {}).get("store") or {}).get("top_k", store.top_k)
     if before != store.top_k:
         resume.reject(config, resumed, [f"data.sft_top_k of {config.data.sft_pt} was {before} and is {store.top_k}"])
+
+
+def check_split(data: DictConfig, keys: Sequence[str], model: str) -> None:
+    """Reject parts of a split that samples of another model decided: near-perfect is a fact about a model.
+
+    Args:
+        keys: the settings in `data` that name the files.
+        model: the run's model_hash.
+
+    Raises:
+        UserError: naming a file.
+    """
+    for key in keys:
+        for file in files_of(data[key]):
+            before = model_of(file) if file.is_file() else None
+            if before not in (None, model):
+                raise UserError(
+                    f"data.{key}={file} was split by the samples of another model (model_hash {short(before)}, this "
+                    f"run's is {short(model)}): sample and split the prompts with this run's model, or train the "
+                    "split's model (MODEL_PATH)."
+                )
 
 
 def warn_of_other_rules(config: DictConfig, verdict: str) -> None:
@@ -130,6 +153,7 @@ def _checked_store(config: DictConfig) -> Store:
     path = os.path.expanduser(config.data.sft_pt)
     store = Store.load(path)
     store.check_origin(path, origin_of(config))
+    check_split(config.data, ("sft_files", "sft_wrong_files", "train_files"), str(store.meta["model_hash"]))
     _check_prompts(store, path, config.data)
     names = (name for key in ("sft_files", "train_files", "sft_wrong_files") for name in files_of(config.data[key]))
     check_texts(store, path, config, [file for file in dict.fromkeys(names) if file.is_file()])

@@ -19,8 +19,7 @@ class CPUFSDPEngine(FSDPEngine):
         accelerator. Here the parameters are in main memory from the start.
 
         Raises:
-            ValueError: when the settings ask for offloading. FSDP1, whose broadcast of the initial weights torch
-                rejects on a CPU, is rejected before anything starts (checks/rules.py).
+            ValueError: when the settings ask for offloading.
         """
         if self.engine_config.get("offload_policy", False):
             raise ValueError(
