@@ -11,7 +11,7 @@ _LONGEST_ENDS = 100
 # Texts that are no answer of a mathematical problem, and what they are.
 _SQL = r".*```sql.*|\s*(?:select\s|with\s+\w+\s+as\s*\().*"
 _NO_ANSWERS = (
-    (re.compile(r"\s*\[?\s*\{\s*(?:[\"'].*)?", re.DOTALL), "an object that is no complete JSON"),
+    (re.compile(r"\s*\[?\s*\{\s*(?:[\"'].*)?", re.DOTALL), "an object, but not complete JSON"),
     (re.compile(_SQL, re.DOTALL | re.IGNORECASE), "SQL without its database"),
     (re.compile(r"\s*(?:null|none|nan|<na>)?\s*", re.IGNORECASE), "missing"),
 )
