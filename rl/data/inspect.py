@@ -138,7 +138,7 @@ class _Drawn:
 
 
 def samples_in(path: Path, shown: int) -> Contents:
-    from rl.data.sample_file import parse_sample, read_metadata
+    from rl.data.sample_file import UNJUDGED, parse_sample, read_metadata
     from rl.data.sample_summary import pass_lines, pass_summary
 
     contents, bad, repeated = Contents(path, "samples"), [], 0
@@ -156,7 +156,7 @@ def samples_in(path: Path, shown: int) -> Contents:
                 repeated += 1
                 continue
             prompt.seen |= 1 << sample.sample
-            prompt.correct += sample.acc or 0  # None without a scorer
+            prompt.correct += sample.acc or 0
             prompt.gold_failed += sample.outcome in GOLD_FAILURES
             for name in ("data_source", "outcome", "truncated"):
                 contents.counts[name][str(getattr(sample, name))] += 1
@@ -173,7 +173,8 @@ def samples_in(path: Path, shown: int) -> Contents:
     contents.facts = asdict(metadata) | {"overlong_ids": len(metadata.overlong_ids)}
     all_seen = (1 << n) - 1
     odd = [id for id, prompt in prompts.items() if prompt.seen != all_seen]
-    if whole := [prompt.correct for prompt in prompts.values() if prompt.seen == all_seen]:
+    whole = [prompt.correct for prompt in prompts.values() if prompt.seen == all_seen]
+    if whole and UNJUDGED not in contents.counts["outcome"]:
         contents.passes = pass_lines(pass_summary(whole, n))
     if bad:
         lines = f"{number_of(len(bad), 'line')} cannot be read as a sample (the first is line {bad[0]})"

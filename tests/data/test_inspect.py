@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -125,9 +126,11 @@ def test_samples(tmp_path, data, inspect):
 
 
 def test_samples_that_no_scorer_has_judged(tmp_path, data, inspect):
-    samples = [record(id, i, 0, acc=None, score=None, outcome=UNJUDGED) for id in CORRECT for i in range(4)]
+    unjudged = {"acc": None, "score": None, "outcome": UNJUDGED}
+    samples = [replace(record(id, i, 0), **unjudged) for id in CORRECT for i in range(4)]
     lines, problems = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
     assert "outcome: unjudged 16" in lines and problems == []
+    assert not [line for line in lines if line.startswith("Pass@")]
 
 
 def test_texts_do_not_steer_the_terminal(tmp_path, data, inspect):
