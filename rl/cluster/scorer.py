@@ -20,6 +20,7 @@ from rl.common.processes import end_process_tree
 from rl.common.time_limits import LONGEST_PAUSE_S, SERVER_START_S
 
 HEARTBEAT_S = 2.0
+USUAL_PORT = 5001  # of dph scorer (rl/scorer/config.py)
 FIRST_PAUSE_S = 1.0
 # A server that has run this long is restarted after a short pause again.
 STEADY_S = 60.0
@@ -93,9 +94,16 @@ def _wait(address: Callable[[], str], ended: Callable[[], bool], seconds: float,
     while not ((found := address()) and is_healthy(found)):
         if (gone := ended()) or time.monotonic() > deadline:
             at, failed = f" at {found}" if found else "", "did not start" if gone else "does not answer in time"
-            raise UserError(f"The scorer{at} {failed}: {cause_in(log)}{hint}")
+            cause = cause_in(log).replace("pass --database-path DIR", "set DATABASE_PATH=DIR")
+            raise UserError(f"The scorer{at} {failed}: {cause}{hint}{_unnamed()}")
         pause()
     return found
+
+
+def _unnamed() -> str:
+    """A sentence about a scorer that runs on this machine, for a run that has not named it; "" without one."""
+    address = f"http://127.0.0.1:{USUAL_PORT}"
+    return f" A scorer runs at {address}: to use it, export DPH_SCORER={address}" if is_healthy(address) else ""
 
 
 def _own_port(host: str, folder: Path) -> int:

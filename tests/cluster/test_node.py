@@ -9,14 +9,14 @@ import psutil
 import pytest
 from prometheus_client import start_http_server
 
-from rl.cluster import ray_node
+from rl.cluster import ray_node, scorer
 from rl.cluster.__main__ import main
 from rl.cluster.node_agent import NodeAgent, environment, told_to_end
 from rl.cluster.scorer import ScorerServer, _own_port, is_healthy
 from rl.cluster.settings import Deadline, parse
 from rl.common.errors import UserError
 from rl.configuration.methods import files
-from tests.cluster.conftest import FOR_EVER, address, words
+from tests.cluster.conftest import FOR_EVER, address, words, write_scorer_config
 
 
 @pytest.mark.parametrize("device", files("device"))
@@ -95,6 +95,18 @@ def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, s
     finally:
         other.shutdown()
         thread.join()
+
+
+def test_a_forgotten_dph_scorer_is_said_where_the_runs_own_scorer_does_not_start(scorer_process, monkeypatch, tmp_path):
+    """The sentence named an option that `dph train` does not take, and no scorer."""
+    scorer_process.start()
+    monkeypatch.setattr(scorer, "USUAL_PORT", scorer_process.port)
+    config = write_scorer_config(tmp_path / "sql.yaml", tmp_path / "none")
+    with pytest.raises(UserError) as error, scorer.temporary_scorer(config, None, tmp_path / "log"):
+        pass
+    named = f"http://127.0.0.1:{scorer_process.port}"
+    assert "create it or set DATABASE_PATH=DIR" in str(error.value)
+    assert str(error.value).endswith(f"A scorer runs at {named}: to use it, export DPH_SCORER={named}")
 
 
 def test_a_launcher_that_is_killed_takes_its_programs_along(cluster):
