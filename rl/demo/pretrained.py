@@ -140,7 +140,7 @@ def make_own_model(data: Path, folder: Path, source: str, sft: SftSettings) -> t
     """
     asked = []
     for row in read_rows([data]):
-        if "gold_sql" not in row.question:
+        if row.question is None or "gold_sql" not in row.question:
             raise UserError(f"{data} has a row without gold_sql (id {row.id}): give SQL prompts of dph prepare.")
         asked.append((row.messages, [response_text(row.question["gold_sql"])]))
     model, tokenizer = load(source)
