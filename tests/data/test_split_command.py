@@ -137,7 +137,7 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
         settings_of(str(path))
     for other in (path.with_suffix(".sh"), tmp_path / "mine.yaml"):
         path.rename(path := other)
-        with pytest.raises(UserError, match=f"{path}' are not a YAML file in a folder named experiment: give demo"):
+        with pytest.raises(UserError, match=f"{path}' is not a YAML file in a folder named experiment: give demo"):
             settings_of(str(path))
 
 
@@ -147,21 +147,11 @@ def test_the_folder_is_named_as_in_the_scripts(model, folder, monkeypatch):
     assert settings_of("llama_sql").launch.data.endswith(f"/data/sql/{folder}")
 
 
-def test_parts_and_samples_are_different_files(tmp_path, of_eight, run_program, monkeypatch):
+def test_parts_and_samples_are_different_files(tmp_path, of_eight, run_program):
     data, samples = of_eight(tmp_path)
-    monkeypatch.setenv("TRAIN_WRONG", str(tmp_path / "wrong.parquet"))
-    given = ("--samples", samples, "--data", data)
-    for variables, sentence in (
-        ({"TRAIN_CORRECT": samples}, f"The split would replace {samples}, which it reads"),
-        ({"TRAIN_CORRECT": tmp_path / "wrong.parquet"}, "cannot be both parts: TRAIN_CORRECT and TRAIN_WRONG name"),
-        ({"SAMPLES_PER_PROMPT": "8.0"}, "SAMPLES_PER_PROMPT is 8.0: give a whole number."),
-        ({"SAMPLES_PER_PROMPT": "eight"}, "SAMPLES_PER_PROMPT is 'eight': give a whole number."),
-    ):
-        with monkeypatch.context() as patch:
-            for name, value in variables.items():
-                patch.setenv(name, str(value))
-            assert sentence in run_program(PROGRAM, *given)
-    assert samples.read_text().startswith("{") and not (tmp_path / "wrong.parquet").exists()
+    prompts = data.rename(tmp_path / "train_wrong.parquet")
+    said = run_program(PROGRAM, "--samples", samples, "--data", prompts, "--out", tmp_path)
+    assert f"The split would replace {prompts}, which it reads" in said
 
 
 def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, capsys):
