@@ -57,7 +57,14 @@ READ = re.compile(rf"\$\{{({'|'.join(_RESOLVERS)}|oc\.env):")
 
 
 def register() -> None:
-    """Register the resolvers with OmegaConf, before a configuration is composed or read."""
+    """Register the resolvers with OmegaConf, before a configuration is composed or read.
+
+    A variable that is set but empty is forgotten, as if it were not set: an empty DATA_DIR is no folder. An empty
+    VAL_FILES says something, that nothing is validated.
+    """
+    for name in known_variables():
+        if name != "VAL_FILES" and os.environ.get(name) == "":
+            del os.environ[name]
     for name, resolver in _RESOLVERS.items():
         OmegaConf.register_new_resolver(name, resolver, replace=True)
 

@@ -23,7 +23,7 @@ ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "PYT
 
 @pytest.fixture
 def compared(program, tmp_path):
-    """`compare` of the CPU's updates with others, which are the same but for a change."""
+    """`compare` of the CPU's updates with others, which are the same except for a change."""
 
     def compared(change) -> None:
         updates = {"plain": [{"loss": 0.5, "grad_norm": 2.0}, {"loss": -0.4, "grad_norm": 0.0}]}

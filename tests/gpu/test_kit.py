@@ -125,7 +125,7 @@ def test_parts_are_carried_one_by_one_and_only_once(make_kit, monkeypatch, capsy
     needs_more = call(calls[0] | {"command": "bash .gpu/on_device.sh vllm"}, tmp_path)
     assert needs_more.returncode == 2 and "Error: vllm needs more of the kit: model." in needs_more.stderr
 
-    # A kit that is made again has the same parts, but for the archive whose content has changed.
+    # A kit that is made again has the same parts, except the archive whose content has changed.
     changed = contents | {"project": written("a later commit", 600)}
     shutil.rmtree(tmp_path / ".gpu")
     calls = kit_of(make_kit, monkeypatch, capsys, tmp_path, changed, 1500)

@@ -67,7 +67,7 @@ def test_maxrl_of_a_group(accuracies, expected):
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_maxrl_is_the_gradient_of_the_likelihood_cut_off(n):
-    """Over all groups of n of a policy over 3 actions, of which one is correct: grad P (1 - (1 - P)^(n-1)) / P."""
+    """Over all groups of n of a policy over 3 actions, one of them correct: grad P (1 - (1 - P)^(n-1)) / P."""
     logits = torch.tensor([0.3, -0.2, -1.0], dtype=torch.float64, requires_grad=True)
     correct = logits.softmax(-1)[2]
     objective = -sum((1 - correct) ** k / k for k in range(1, n))

@@ -215,7 +215,7 @@ def has_numbers_in_a_row(answer: str) -> bool:
 def parse_answer(answer: str) -> Parsed:
     r"""math-verify's reading of a bare answer: only text, or nothing, if it cannot read it.
 
-    \frac{40}{3} \approx 13.33 is either number, and nothing if the second is no rounded value of the first.
+    \frac{40}{3} \approx 13.33 is either number, and nothing unless the second is the first one rounded.
     """
     text = _DOTS.sub(_MORE, with_both_signs(answer))
     if len(sides := _APPROX.split(text)) == 2:
