@@ -59,7 +59,7 @@ READ = re.compile(rf"\$\{{({'|'.join(_RESOLVERS)}|oc\.env):")
 def register() -> None:
     """Register the resolvers with OmegaConf, before a configuration is composed or read.
 
-    A variable that is set but empty is forgotten, as if it were not set: an empty DATA_DIR is no folder. An empty
+    A variable that is set but empty is forgotten, as if it were not set: an empty DATA_DIR names nothing. An empty
     VAL_FILES says something, that nothing is validated.
     """
     for name in known_variables():

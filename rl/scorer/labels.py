@@ -8,7 +8,7 @@ from typing import Any
 # DeepSeek, Llama 2, Gemma.
 _ENDS = re.compile(r"(?:(?:<\|\w+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>)\s*)+$")
 _LONGEST_ENDS = 100
-# Texts that are no answer of a mathematical problem, and what they are.
+# Texts that do not answer a mathematical problem, and what they are.
 _SQL = r".*```sql.*|\s*(?:select\s|with\s+\w+\s+as\s*\().*"
 _NO_ANSWERS = (
     (re.compile(r"\s*\[?\s*\{\s*(?:[\"'].*)?", re.DOTALL), "an object, but not complete JSON"),
