@@ -9,7 +9,6 @@ first copied into docs/study.
 
 import argparse
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -152,12 +151,9 @@ def _difference(value: Mapping[str, Any]) -> str:
 def written(page: str, parts: Mapping[str, str]) -> str:
     """The page with these parts between their marks."""
     for name, text in parts.items():
-        page = re.sub(
-            rf"(?<=<!-- begin: {name} -->\n).*?(?=<!-- end -->)",
-            lambda _, text=text: f"{text}\n",
-            page,
-            flags=re.DOTALL,
-        )
+        begin, end = f"<!-- begin: {name} -->\n", "<!-- end -->"
+        before, _, rest = page.partition(begin)
+        page = f"{before}{begin}{text}\n{rest[rest.index(end) :]}"
     return page
 
 
@@ -182,7 +178,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.demos:
         of_recipe.write_text(json.dumps(of_demos(options.demos), indent=1) + "\n")
     demos = json.loads(of_recipe.read_text())
+    # The site wants tables apart from other lines.
     parts = {"means": means(values), "primary": primary(values), "recipe": recipe_table(demos)}
+    parts = {name: f"\n{table}\n" for name, table in parts.items()}
     PAGE.write_text(written(PAGE.read_text(), parts))
     README.write_text(written(README.read_text(), {"seeds": in_readme(values), "recipe": recipe_in_words(demos)}))
     for name, picture in (answer_pictures() | pareto_files(trade_offs_over_seeds(values))).items():

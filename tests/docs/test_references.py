@@ -18,6 +18,7 @@ OTHERS = {
     *("tables.md", "DIR/tables.md", "OUT/matrix.md", "seeds.md"),
     *("countdown/make_rows.py", "countdown/reward.py", "countdown/scorer.yaml"),
     "mine/make_example.py",
+    *(".gpu/on_device.sh", "mine/experiment/mine.yaml"),
     *("mine/experiment/my_sql.yaml", "evaluation.py", "exec_eval.py", "model_executor/layers/linear.py"),
 }
 
