@@ -18,7 +18,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from rl.configuration import compose
+from rl.configuration import compose, variables
 from rl.configuration.nesting import flat
 from rl.configuration.settle import settle
 from rl.launch import __main__ as launch
@@ -72,6 +72,7 @@ class Started:
     def config(self) -> DictConfig:
         """The configuration that the program would see, resolved."""
         with mock.patch.dict(os.environ, self.environment, clear=True):
+            variables.register()
             config = composed_faster(compose.CONFIG_OF[self.module], self.overrides)
             settle(config)
             return config
