@@ -45,7 +45,7 @@ def test_a_run_that_can_start(doctor):
     lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
     assert list(lines) == [
         *("python", "GPUs", "torch", "verl", "plugin", "vLLM", "shared memory", "Ray's disk"),
-        *("settings", "batch", "files", "model"),
+        *("settings", "groups", "batch", "files", "model"),
         *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "lengths"),
         *("store", "scorer", "verl's checks"),
     ]
@@ -167,7 +167,7 @@ def test_a_tokenizer_of_another_model(run_with, run_files, tmp_path):
     data = {"TRAIN_FILE": str(run_files / "train_wrong.parquet"), "DPH_SCORER": "http://127.0.0.1:1"}
     run = run_with(PRESAMPLE, MODEL_PATH=str(model), VERL_PLATFORM="cpu", **data)
     found = dict(of_verl.findings(run.config, run.program, 0.0))
-    assert list(found) == ["settings", "batch", "files", "model", "rules", "tokenizer", "data", "scorer"]
+    assert list(found) == ["settings", "groups", "batch", "files", "model", "rules", "tokenizer", "data", "scorer"]
     assert found["settings"].found == "1 x 1 ranks on cpu"
     assert "has 64 tokens and its config.json a vocab_size of 60" in found["tokenizer"].found
     assert found["scorer"].status == "fail" and "127.0.0.1:1" in found["scorer"].found
@@ -175,7 +175,7 @@ def test_a_tokenizer_of_another_model(run_with, run_files, tmp_path):
 
 def test_a_misspelt_setting_of_a_store_writing_run(run_with):
     with pytest.raises(UserError, match="data.sft_topk is not a setting: did you mean data.sft_top_k"):
-        Machine.of(run_with(STORE, "data.sft_topk=64"))
+        _ = run_with(STORE, "data.sft_topk=64").config
 
 
 def test_the_page_lists_every_check():

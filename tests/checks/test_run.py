@@ -337,7 +337,7 @@ def test_the_program_ends_with_the_sentence_and_code_2(run, monkeypatch, tmp_pat
     GlobalHydra.instance().clear()
     assert ended.value.code == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said.startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' is unknown")
+    assert said.startswith("Error: actor_rollout_ref.actor.sft_loss_mode='jss' must be ")
 
 
 @pytest.mark.parametrize("writes_store", [False, True])

@@ -193,7 +193,7 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
         ([samples("d", of=damaged), "--data", damaged], "cannot be read as parquet"),
         ([good, "--out", blocked], "cannot be written"),
         ([of_wrong, "--data", wrong, "--out", wrong.parent], "train_wrong.parquet, which it reads: give another"),
-        ([twice], "sample 0 of id 10 is there twice: sample again"),
+        ([twice], "repeats sample 0 of id 10: sample again"),
     ]:
         options = ["--data", data, "--out", tmp_path / "out", "--n", N, "--threshold", 3]
         assert sentence in run_program(PROGRAM, *options, "--samples", *arguments), arguments
