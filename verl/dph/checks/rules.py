@@ -33,9 +33,9 @@ def check(config: DictConfig) -> None:
         UserError: naming the settings, what was found and what to do.
     """
     check_platform(config)
+    for role in ("actor_rollout_ref", *["critic"] * has_critic(config)):  # transformers would ask the Hub for 30 s
+        check_model(f"{role}.model.path", str(config[role].model.path))
     attention.complete(config)
-    if has_critic(config):
-        check_model("critic.model.path", str(config.critic.model.path))
     for violation in chain.from_iterable(rule(config) for rule in RULES):
         raise UserError(violation)
     if rehearses(config):
