@@ -42,6 +42,7 @@ from verl.dph.config.program import run_main
 from verl.dph.sampling import checkpoint
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
+from rl.configuration.settle import settle
 from rl.data.sample_file import SampleRecord, SampleWriter
 
 @contextlib.asynccontextmanager
@@ -94,6 +95,7 @@ for run in content["runs"]:
 
 errors = {}
 config = compose("evaluate", content["common"])
+settle(config)
 OmegaConf.set_struct(config, False)
 for name, changes in content["rejected"].items():
     changed = config.copy()
@@ -235,6 +237,7 @@ def ended(tmp_path_factory, word_llama):
     content = {"runs": list(runs.values()), "common": ["device=cpu", *composed], "rejected": rejected(folder)}
     (folder / "runs.json").write_text(json.dumps(content))
     ours = {"DEVICE": "cpu", "VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
+    ours["DPH_SCORER"] = "http://127.0.0.1:9"  # nobody asks it: the program stands in for the scorer
     with sole_run(folder / "held", "-"):
         finished = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(folder / "runs.json")],
@@ -245,7 +248,7 @@ def ended(tmp_path_factory, word_llama):
             env=os.environ | ours | VARIABLES,
         )
     texts = [stream.split("===") for stream in (finished.stdout, finished.stderr)]
-    assert len(texts[0]) == 2 * len(runs) + 1, finished.stderr[-4000:]
+    assert len(texts[0]) == 2 * len(runs) + 1 and finished.returncode == 0, finished.stderr[-4000:]
     found = {name: (int(texts[0][2 * i + 1]), texts[0][2 * i], texts[1][2 * i]) for i, name in enumerate(runs)}
     return folder, found, json.loads((folder / "errors.json").read_text())
 

@@ -27,17 +27,15 @@ def test_they_hold_strictly_within_their_bounds(report):
         "grpo has a style entropy of 0.35 in domain, not below 0.35.",
         "dph_js has a style entropy of 0.60 in domain, not above 0.6.",
     ]
-    assert "none of grpo, dph_js, dph_f_solved_cap in domain" in failed_promises(report(base=[1.3]))[0]
+    assert "none of grpo, dph_js, recipe, dph_f_solved_cap in domain" in failed_promises(report(base=[1.3]))[0]
     assert "grpo has no style entropy" in failed_promises(report(base=[1.3], grpo=None))[0]
 
 
 def test_grpo_is_below_the_base_and_the_recipe_above_grpo(report):
     lost = report(lost=0.04, base=[1.3], grpo=[0.14])
     assert failed_promises(lost) == ["grpo has a Pass@32 of 0.860 in domain and base 0.900: not 0.05 below."]
-    both = report(base=[1.3], grpo=[0.14], dph_f_solved_cap=[1.0])
-    assert failed_promises(both) == [
-        "dph_f_solved_cap has a Pass@32 of 0.700 in domain and grpo 0.700: not 0.05 above."
-    ]
-    both["dph_f_solved_cap"]["in_domain"]["pass@k"]["32"] = [0.76]
+    both = report(base=[1.3], grpo=[0.14], recipe=[1.0])
+    assert failed_promises(both) == ["recipe has a Pass@32 of 0.700 in domain and grpo 0.700: not 0.05 above."]
+    both["recipe"]["in_domain"]["pass@k"]["32"] = [0.76]
     assert failed_promises(both) == []
-    assert failed_promises(report(base=[1.3], dph_f_solved_cap=[1.0])) == []
+    assert failed_promises(report(base=[1.3], recipe=[1.0])) == []
