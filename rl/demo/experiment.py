@@ -1,6 +1,7 @@
 """The experiment with one of the demo's models as stages in one folder."""
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +18,10 @@ from rl.common.run_lock import sole_run
 from rl.configuration import methods
 from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, is_cpu
 from rl.data.training_run import LOGS, checkpoint_folder
-from rl.demo.methods import METHODS, STORES, Method, in_store
+from rl.demo.methods import ANCHOR, ANCHOR_FILES, METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
 from rl.demo.stages import Pipeline, Stage, samples_drawn, steps_trained
+from rl.demo.task import TaskSettings
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 SAMPLES_PER_PROMPT, EVAL_SAMPLES = 8, 32
 EVALUATION_SEED = 100  # added to the seed, so that an evaluation does not repeat the pre-sampling
 SPLITS = ("in_domain", "out_of_domain")
-# Key of extra_info whose two kinds of questions have results of their own.
-GROUPED_BY = "ambiguous"
+# Keys of extra_info whose kinds of questions have results of their own.
+GROUPS = ["ambiguous", "family"]
 # Files of verl/dph/config/device.
 DEVICES = ("cpu", "cpu_bf16", "cuda", "cuda_hf")
 # The variables of every program. None of them changes a result.
@@ -198,10 +200,10 @@ class Experiment:
 
     def prepare(self, names: Iterable[str]) -> list[Stage]:
         """Everything before the methods of these names are trained."""
-        return [*self.prepare_model(), *self.prepare_data(names, self.own_draw)]
+        return [*self.prepare_model(names), *self.prepare_data(names, self.own_draw)]
 
-    def prepare_model(self) -> list[Stage]:
-        """The task, the base model and its samples."""
+    def prepare_model(self, names: Iterable[str]) -> list[Stage]:
+        """The task, the base model and its samples, also of the anchor's prompts if one of the methods needs them."""
         made, options = self.model, [f"--model={self.model_path}"] if self.model_path else []
         sizes = (f"--train={made.train}", f"--eval={made.out_of_domain}", f"--eval-in-domain={self.in_domain}")
         task = Stage(
@@ -223,20 +225,34 @@ class Experiment:
             outputs=[self.base],
             needs=["task"],
         )
-        samples = made.train * SAMPLES_PER_PROMPT
-        presample = self.launch(
-            "presample",
-            "Pre-sampling",
+        stages = [task, model, self._presample("presample", "Pre-sampling", [], self._presampled, made.train)]
+        if self.anchored(names):
+            path = self.data / f"generate_{ANCHOR}" / self._presampled.name
+            words = [f"data.train_files={ANCHOR_FILES}", f"presample.output={path}"]
+            title = "Pre-sampling of the anchor's prompts"
+            stages.append(self._presample("presample_anchor", title, words, path, TaskSettings.anchor))
+        return stages
+
+    @staticmethod
+    def anchored(names: Iterable[str]) -> bool:
+        """Whether one of the methods of these names rehearses the anchor."""
+        return any(ANCHOR in METHODS[name].stores for name in names)
+
+    def _presample(self, name: str, title: str, words: list[str], path: Path, prompts: int) -> Stage:
+        """Sample the base model into the file `path`."""
+        samples = prompts * SAMPLES_PER_PROMPT
+        return self.launch(
+            name,
+            title,
             "offline_sampling",
-            [f"presample.n={SAMPLES_PER_PROMPT}", f"launch.seed={self.seed}"],
+            [*words, f"presample.n={SAMPLES_PER_PROMPT}", f"launch.seed={self.seed}"],
             ranks=self.replicas,
-            seconds=10 + made.sample_seconds * samples,
-            outputs=[self._presampled.parent],
+            seconds=10 + self.model.sample_seconds * samples,
+            outputs=[path.parent],
             total=samples,
-            count=lambda: samples_drawn([self._presampled], samples),
+            count=lambda: samples_drawn([path], samples),
             needs=["model"],
         )
-        return [task, model, presample]
 
     def prepare_data(self, names: Iterable[str], draw: Draw) -> list[Stage]:
         """The split and the stores that the methods of these names need."""
@@ -246,8 +262,8 @@ class Experiment:
             options = ("--threshold=1", "--keep-zero")
             stages.append(self._split(draw, "unsolved", "Unsolved prompts", draw.folder / "unsolved", *options))
         # The default store comes first: it finds the near-perfect prompts that are explored after all.
-        stores = dict.fromkeys(METHODS[name].store for name in names)
-        return stages + [self._store(draw, name, [in_store(name), *STORES[name].words]) for name in stores if name]
+        stores = dict.fromkeys(store for name in names for store in METHODS[name].stores)
+        return stages + [self._store(draw, name, [in_store(name), *STORES[name].words]) for name in stores]
 
     def _split(self, draw: Draw, name: str, title: str, folder: Path, *options: str) -> Stage:
         """Split the training prompts by their samples into two files of the folder."""
@@ -267,19 +283,19 @@ class Experiment:
             [*words, *draw.words, f"launch.seed={draw.seed}"],
             seconds=50,
             outputs=[draw.folder / "pef.pt", draw.folder / "pef.samples.jsonl"] if default else [draw.folder / name],
-            needs=[("split" if default else "store") + draw.suffix],
+            needs=["presample_anchor"] if name == ANCHOR else [("split" if default else "store") + draw.suffix],
         )
 
-    def train(self, name: str, method: Method, draw: Draw, steps: int | None = None) -> Stage:
+    def train(self, name: str, method: Method, draw: Draw, kept: Sequence[int] = ()) -> Stage:
         """The training run `name`, with the seed of its data.
 
         Args:
-            steps: where they differ from the experiment's, after which a checkpoint is kept too.
+            kept: steps whose checkpoints are kept, and the last of them its end; by default, as the experiment says.
         """
-        run, total = self.out / "runs" / name, steps or self.steps
+        run, total = self.out / "runs" / name, max(kept, default=self.steps)
         words = [name, *method.words, *draw.words, f"launch.seed={draw.seed}", f"trainer.total_training_steps={total}"]
         if total != self.steps:
-            words += [f"trainer.save_freq={self.steps}", "trainer.max_actor_ckpt_to_keep=null"]
+            words += [f"trainer.save_freq={math.gcd(*kept)}", "trainer.max_actor_ckpt_to_keep=null"]
         return self.launch(
             f"train_{name}",
             f"Training {method.label}",
@@ -290,19 +306,19 @@ class Experiment:
             outputs=[run],
             total=total,
             count=lambda: steps_trained(run, total),
-            needs=[self._needed(method, draw)],
+            needs=self._needed(method, draw),
         )
 
-    def _needed(self, method: Method, draw: Draw) -> str:
-        """The last stage that must be done before a method can train."""
+    def _needed(self, method: Method, draw: Draw) -> list[str]:
+        """The last stages that must be done before a method can train."""
         if method.method == "zero_success":
-            return f"unsolved{draw.suffix}"
-        if method.store:
-            return f"store_{method.store}{draw.suffix}"
+            return [f"unsolved{draw.suffix}"]
+        if method.stores:
+            return [f"store_{store}{draw.suffix}" for store in method.stores]
         launch = settings(method.method, self.model.experiment).launch
         # For math the baselines train on the two parts of the split.
         of_all = "explored" not in launch and launch.baseline_files == launch.train_files
-        return "model" if of_all else f"store{draw.suffix}"
+        return ["model" if of_all else f"store{draw.suffix}"]
 
     def launch(
         self,
@@ -394,8 +410,7 @@ class Experiment:
         of_base = f"base{draw.suffix}"
         entries = {name: {"splits": _sample_files(of_base, name)} for name in ("base", "base_again")} | dict(entries)
         asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
-        groups = [GROUPED_BY, "family"]
-        found = {"methods": entries, "questions": asked, "groups": groups, **content}
+        found = {"methods": entries, "questions": asked, "groups": GROUPS, **content}
         if self.model.styles:
             found |= {"styles": list(self.model.styles), "styles_by": BY_OPENING}
         return specification(found, self.out)

@@ -5,12 +5,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
+from rl.common.text import listed
 from rl.configuration import ACTOR
 
 if TYPE_CHECKING:
     from rl.evaluation.spec import Role
 
 CAP = "algorithm.success_cap"
+ANCHOR_FILES = "['${launch.folder}/task/anchor.parquet']"
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class Rehearsed:
     about: str
 
 
-# By name. All are of one pre-sampling, except for the expert's.
-EXPERT = "expert"
+# By name. All are of one pre-sampling, except for the expert's and the anchor's.
+EXPERT, ANCHOR = "expert", "anchor"
 STORES = {
     "mastered_all": Rehearsed(
         ("data.sft_responses_per_prompt=all",), "every correct sample of the near-perfect prompts"
@@ -37,6 +39,13 @@ STORES = {
         ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"), "every correct sample of every solved prompt"
     ),
     EXPERT: Rehearsed(("data.sft_responses=${launch.folder}/task/expert.jsonl",), "the gold query of every prompt"),
+    ANCHOR: Rehearsed(
+        (
+            *("data.sft_coverage=all", "data.sft_responses_per_prompt=all", f"data.sft_files={ANCHOR_FILES}"),
+            *("data.sft_wrong_files=null", "data.sft_samples=${launch.folder}/data/generate_anchor/0.jsonl"),
+        ),
+        "every sample of prompts about a database that it does not explore",
+    ),
 }
 
 
@@ -50,6 +59,7 @@ class Method:
         family: methods of one family differ only in eta (rl/evaluation/spec.py).
         store: one of STORES; None for the default store.
         overrides: further ones, of Hydra.
+        anchor: the weight of the anchor, which is rehearsed beside the store; None for no anchor.
         role: see rl/evaluation/spec.py.
     """
 
@@ -59,13 +69,22 @@ class Method:
     family: str | None = None
     store: str | None = None
     overrides: tuple[str, ...] = ()
+    anchor: float | None = None
     role: "Role | None" = None
 
     @property
     def words(self) -> list[str]:
         """All overrides of the method's file."""
         words = [] if self.eta is None else [f"{ACTOR}.sft_loss_coeff={self.eta}"]
-        return [*words, *([in_store(self.store)] if self.store else []), *self.overrides]
+        words += [in_store(self.store)] if self.store else []
+        if self.anchor is not None:
+            words += [in_store(ANCHOR, "sft_anchor_pt"), f"{ACTOR}.sft_anchor_coeff={self.anchor}"]
+        return [*words, *self.overrides]
+
+    @property
+    def stores(self) -> list[str]:
+        """Those of STORES that it reads."""
+        return [*([self.store] if self.store else []), *([] if self.anchor is None else [ANCHOR])]
 
     @property
     def definition(self) -> str:
@@ -75,7 +94,7 @@ class Method:
     @property
     def about(self) -> str:
         """What differs from the demo's description of all methods, "" for nothing."""
-        parts = [f"rehearses {STORES[self.store].about}"] if self.store else []
+        parts = [f"rehearses {listed(STORES[store].about for store in self.stores)}"] if self.stores else []
         if self.method.endswith("_cap") or any(word.startswith(CAP) for word in self.overrides):
             parts.append("learns nothing from a group of samples whose share of correct ones reaches the cap")
         return " and ".join(parts)
@@ -88,9 +107,9 @@ class Method:
         return found | {"role": self.role} if self.role else found
 
 
-def in_store(name: str) -> str:
+def in_store(name: str, key: str = "sft_pt") -> str:
     """The override that names the file of one of STORES."""
-    return f"data.sft_pt=${{launch.data}}/{name}/pef.pt"
+    return f"data.{key}=${{launch.data}}/{name}/pef.pt"
 
 
 # As in dapo.yaml.
@@ -128,6 +147,12 @@ METHODS = {
     "recipe": Method("Recipe", "recipe", 0.2, None, "solved_all"),
     "recipe_explore_all": Method(
         *("Recipe, all explored, eta .1", "recipe", 0.1, None, "solved_all"), overrides=("launch.explored=all",)
+    ),
+    # The anchor beside the recipe's store, and in place of D_pef.
+    "recipe_anchor": Method("Recipe, anchor", "recipe", 0.2, None, "solved_all", anchor=0.1),
+    "grpo_anchor": Method(
+        *("GRPO, anchor", "forward_kl", 0.2, None, ANCHOR),
+        overrides=("launch.explored=all", f"data.sft_files={ANCHOR_FILES}"),
     ),
     # The success cap (docs/explanation/method.md).
     "grpo_cap": Method("GRPO cap .6", "grpo_cap"),

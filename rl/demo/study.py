@@ -4,8 +4,8 @@
 
 One base model, its samples and one set of test questions. A seed is of a split and its D_pef, of the data's order and
 of sampling, also in evaluations, the base's among them; a method trains once per seed, and the methods of LONG longer,
-with a second row. Writes OUT/study.json, study.md and pareto.svg (rl/evaluation/over_seeds.py) and one report.html
-per seed. To resume, run the same command again.
+with a row for each length. Writes OUT/study.json, study.md and pareto.svg (rl/evaluation/over_seeds.py) and one
+report.html per seed. To resume, run the same command again.
 """
 
 import argparse
@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rl.common.cli import as_shown, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import Experiment, check_seed, ignore_variables
+from rl.demo.experiment import GROUPS, Experiment, check_seed, ignore_variables
 from rl.demo.methods import METHODS, method_names
 from rl.demo.stages import Stage
 
@@ -35,7 +35,8 @@ DECIDED = ("dph_f", "dph_js", "dph_f_solved", "grpo_cap", "dph_js_cap", "dph_f_s
 DRAWN = ("grpo_cap_drawn", "dph_f_solved_cap_drawn")
 IN_COLUMNS = ("Pass@1", "Pass@8", "Pass@32")
 STUDIED = ("grpo", "dapo", "dapo_exp", "rkl", *DECIDED, "rft_solved", "clip_cov", "pkpo")
-LONG = ("grpo", "maxrl", "recipe", "recipe_explore_all", "dph_js", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
+OF_RECIPE = ("maxrl", "recipe", "recipe_explore_all", "recipe_anchor", "grpo_anchor")
+LONG = ("grpo", *OF_RECIPE, "dph_js", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
 SEEDS, STEPS, LONG_STEPS, IN_DOMAIN_QUESTIONS = range(1, 11), 60, 180, 384
 
 
@@ -80,7 +81,7 @@ class Study(Experiment):
         seeds: of the training runs and their data.
         steps: training steps per run.
         at_once: runs at a time.
-        long_steps: of the methods of LONG, a multiple of `steps`; None: as many as the others'.
+        long_steps: after which the methods of LONG are evaluated too, above `steps`.
         base_seed: of the base model.
     """
 
@@ -92,7 +93,7 @@ class Study(Experiment):
         steps: int,
         at_once: int,
         *,
-        long_steps: int | None = None,
+        long_steps: Sequence[int] = (),
         base_seed: int = 0,
     ):
         super().__init__(out, steps, seed=1, at_once=at_once, in_domain=IN_DOMAIN_QUESTIONS, base_seed=base_seed)
@@ -101,24 +102,23 @@ class Study(Experiment):
     def rows(self) -> list[Row]:
         """The methods, then again those that train longer."""
         rows = [Row(name, name, METHODS[name].label, self.steps) for name in self.methods]
-        if not self.long_steps:
-            return rows
         return rows + [
-            Row(f"{name}_{self.long_steps}", name, f"{METHODS[name].label}, {self.long_steps} steps", self.long_steps)
+            Row(f"{name}_{steps}", name, f"{METHODS[name].label}, {steps} steps", steps)
+            for steps in self.long_steps
             for name in self.methods
             if name in LONG
         ]
 
     def stages(self) -> list[Stage]:
         """Seed by seed, so that an interrupted study has every method once."""
-        stages = self.prepare_model()
+        stages = self.prepare_model(self.methods)
         for seed in self.seeds:
             draw, of_seed = self.draw(seed), f", seed {seed}"
             stages += [*self.prepare_data(self.methods, draw), self.evaluate_base(draw)]
-            # A run's last row has all of its steps.
-            for row in {row.trained: row for row in self.rows()}.values():
-                method = METHODS[row.trained]
-                stages.append(self.train(row.run(seed), replace(method, label=method.label + of_seed), draw, row.steps))
+            for name in self.methods:
+                method = replace(METHODS[name], label=METHODS[name].label + of_seed)
+                rows = [row for row in self.rows() if row.trained == name]
+                stages.append(self.train(rows[0].run(seed), method, draw, [row.steps for row in rows]))
             for row in self.rows():
                 label, run = row.label + of_seed, row.run(seed)
                 stages.append(self.evaluate(row.samples(seed), label, draw, run=run, steps=row.steps))
@@ -132,7 +132,7 @@ class Study(Experiment):
         facts = {
             "definitions": {name: METHODS[name].definition for name in self.methods},
             "steps": self.steps,
-            "long_steps": self.long_steps,
+            "long_steps": list(self.long_steps),
             "base_seed": self.base_seed,
             "at_once": self.at_once,
             "seconds_of_stages": self.pipeline.seconds,
@@ -148,7 +148,11 @@ class Study(Experiment):
             | {"last_step": row.steps}
             for row in self.rows()
         }
-        return self.spec(entries, self.draw(seed), title=f"DPH-RL study, seed {seed}", summary=summary)
+        content: dict[str, Any] = {"title": f"DPH-RL study, seed {seed}", "summary": summary}
+        if self.anchored(self.methods):
+            # The anchor is about one of the databases out of domain, and about no other.
+            content["groups"] = [*GROUPS, "schema"]
+        return self.spec(entries, self.draw(seed), **content)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -170,12 +174,14 @@ def main(arguments: list[str] | None = None) -> int:
         for name in ("steps", "jobs"):
             if getattr(options, name) < 1:
                 raise UserError(f"--{name} is {getattr(options, name)}; it must be at least 1.")
-        longer, steps = options.long_steps, options.steps
-        if longer and (longer <= steps or longer % steps):
-            raise UserError(f"--long-steps is {longer}; it must be a multiple of --steps ({steps}), or 0 for none.")
+        longer = [] if options.long_steps in ("", "0") else _numbers("--long-steps", options.long_steps)
+        if [options.steps, *longer] != sorted({options.steps, *longer}):
+            raise UserError(
+                f"--long-steps is {options.long_steps}; the numbers must rise and be above --steps ({options.steps})."
+            )
         study = Study(
-            *(options.out.resolve(), methods, seeds, steps, options.jobs),
-            long_steps=longer or None,
+            *(options.out.resolve(), methods, seeds, options.steps, options.jobs),
+            long_steps=longer,
             base_seed=options.base_seed,
         )
         table = study.run()
@@ -198,9 +204,9 @@ def parser() -> argparse.ArgumentParser:
     add("--steps", type=int, default=STEPS, help="training steps of each run (default: %(default)s)")
     add(
         "--long-steps",
-        type=int,
-        default=LONG_STEPS,
-        help=f"training steps of {', '.join(LONG)}, evaluated at --steps too; 0: as the others (default: %(default)s)",
+        default=str(LONG_STEPS),
+        help=f"training steps of {', '.join(LONG)}, evaluated at --steps too; comma-separated, 0: as the others "
+        "(default: %(default)s)",
     )
     add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
     add(
@@ -226,13 +232,17 @@ def _join(out: Path, parts: Sequence[Path]) -> Path:
 
 
 def _seeds(text: str) -> list[int]:
-    try:
-        seeds = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"--seeds {text!r}: give whole numbers, separated by commas.") from None
+    seeds = _numbers("--seeds", text)
     for seed in seeds:
         check_seed("--seeds", seed)
     return list(dict.fromkeys(seeds))
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"{option} {text!r}: give whole numbers, separated by commas.") from None
 
 
 if __name__ == "__main__":

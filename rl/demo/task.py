@@ -5,8 +5,9 @@
 
 In the rows that `dph prepare` writes, both write train.parquet, test_in_domain.parquet, test_out_of_domain.parquet and
 sft.parquet (with a column "solutions" for a question's solution in each style). No question occurs twice, neither
-within a file nor across files. The SQL task also has DIR/databases/<schema>/<schema>.sqlite, and DIR/expert.jsonl with
-a response from elsewhere to every training question: the gold query, always in the same style (data.sft_responses).
+within a file nor across files. The SQL task also has DIR/databases/<schema>/<schema>.sqlite, DIR/expert.jsonl with a
+response from elsewhere to every training question: the gold query, always in the same style (data.sft_responses), and
+DIR/anchor.parquet: ids and prompts, without answers, about the first database out of domain (data.sft_anchor_pt).
 """
 
 import argparse
@@ -67,6 +68,7 @@ class TaskSettings:
     eval: int = 96
     eval_in_domain: int | None = None  # as many as out of domain
     sft: int = 6000
+    anchor: int = 256
 
     @property
     def in_domain(self) -> int:
@@ -75,7 +77,13 @@ class TaskSettings:
 
 MATH_SFT = 512  # problems for fine-tuning
 # The ids of a file's rows count up from here, so no file's size changes another's ids.
-FIRST_IDS = {"train": 0, "test_in_domain": 1_000_000, "test_out_of_domain": 2_000_000, "sft": 3_000_000}
+FIRST_IDS = {
+    "train": 0,
+    "test_in_domain": 1_000_000,
+    "test_out_of_domain": 2_000_000,
+    "sft": 3_000_000,
+    "anchor": 4_000_000,
+}
 
 
 def make_task(folder: Path, settings: TaskSettings) -> None:
@@ -93,6 +101,9 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
         uris[schema.name] = f"file:{path.resolve()}?mode=ro"
     definitions = {name: read_schema(uri, EXAMPLE_VALUES).complete for name, uri in uris.items()}
     files = _draw_questions(settings, uris)
+    anchor = [_sql_row(question, definitions[question.schema.name])["prompt"] for question in files.pop("anchor")]
+    rows = [{"id": id, "prompt": prompt} for id, prompt in enumerate(anchor, FIRST_IDS["anchor"])]
+    _write_rows(folder / "anchor.parquet", rows)
     expert = [
         {"id": id, "response": response_text(announced_solution(question, GOLD_STYLE)), "source": "gold"}
         for id, question in enumerate(files["train"], FIRST_IDS["train"])
@@ -120,7 +131,8 @@ def _draw_questions(settings: TaskSettings, uris: dict[str, str]) -> dict[str, l
             rows = set(databases[question.schema.name].execute(solve(question, GOLD_STYLE)))
             return question if 0 < len(rows) <= MOST_ROWS else None
 
-        return draw_files(settings, IN_DOMAIN, OUT_OF_DOMAIN, RL_MIX, SFT_MIX, draw)
+        more = [("anchor", settings.anchor, OUT_OF_DOMAIN[:1], RL_MIX)]
+        return draw_files(settings, IN_DOMAIN, OUT_OF_DOMAIN, RL_MIX, SFT_MIX, draw, more)
 
 
 def _sql_row(question: Question, definitions: str) -> dict:
@@ -171,6 +183,7 @@ def draw_files(
     rl_mix: Any,
     sft_mix: Any,
     draw: Callable[[random.Random, Any, Any], Q | None],
+    more: Sequence[tuple[str, int, tuple, Any]] = (),
 ) -> dict[str, list[Q]]:
     """{file: its questions}, in drawing order: a later file excludes the questions of earlier ones.
 
@@ -178,6 +191,7 @@ def draw_files(
         in_domain, out_of_domain: the topics, such as databases.
         rl_mix, sft_mix: the frequencies of the kinds of questions.
         draw: a question about one of these topics with these frequencies, or None if it is rejected.
+        more: name, size, topics and frequencies of further files.
 
     Raises:
         UserError: a size is below 1, or there are not so many questions.
@@ -188,6 +202,7 @@ def draw_files(
         ("test_out_of_domain", settings.eval, out_of_domain, rl_mix),
         ("train", settings.train, in_domain, rl_mix),
         ("sft", settings.sft, in_domain + out_of_domain, sft_mix),
+        *more,
     ):
         rng = random.Random(f"{settings.seed}/questions/{name}")  # no file's size changes another's random numbers
         files[name] = _draw_distinct(name, size, partial(draw, rng, topics, mix), texts)
@@ -228,8 +243,12 @@ def write_files(
             extra_info = {"index": index, "split": name} | row.pop("extra_info")
             row |= {"id": FIRST_IDS[name] + index, "extra_info": extra_info}
             rows.append(row | {"solutions": solutions(question)} if name == "sft" else row)
-        with replacing(folder / f"{name}.parquet") as temporary:
-            pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
+        _write_rows(folder / f"{name}.parquet", rows)
+
+
+def _write_rows(path: Path, rows: list[dict]) -> None:
+    with replacing(path) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
 
 
 def main() -> None:

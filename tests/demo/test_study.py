@@ -24,7 +24,8 @@ from rl.evaluation import over_seeds
         (["--seeds=-1,2"], "--seeds is -1; it must be between 0 and 4294967195."),
         (["--seeds", "1,4294967196"], "--seeds is 4294967196; it must be between 0 and 4294967195."),
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
-        (["--long-steps", "100"], "--long-steps is 100; it must be a multiple of --steps (60), or 0 for none."),
+        (["--long-steps", "400,180"], "--long-steps is 400,180; the numbers must rise and be above --steps (60)."),
+        (["--long-steps", "60"], "--long-steps is 60; the numbers must rise"),
         (["--parts", "a.json", "--methods", "grpo"], "--methods has no effect with --parts: leave it out."),
     ],
 )
@@ -142,30 +143,48 @@ def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
     assert expert in found["store_expert_s1"].command and trained["chord_mu"].needs == ["store_expert_s1"]
 
 
+def test_an_anchor_is_stored_from_samples_without_verdicts_of_prompts_of_its_own(tmp_path):
+    found = stages_of(tmp_path, "recipe_anchor", "grpo_anchor")
+    path, prompts = "data.sft_pt=${launch.data}/anchor/pef.pt", "['${launch.folder}/task/anchor.parquet']"
+    assert f"data.train_files={prompts}" in found["presample_anchor"].command
+    stored = found["store_anchor_s1"]
+    assert {path, "data.sft_coverage=all", f"data.sft_files={prompts}"} <= {*stored.command}
+    assert "data.sft_samples=${launch.folder}/data/generate_anchor/0.jsonl" in stored.command
+    assert found["presample_anchor"].outputs == [tmp_path / "data" / "generate_anchor"]
+    assert stored.needs == ["presample_anchor"]
+    beside, instead = found["train_recipe_anchor_s1"], found["train_grpo_anchor_s1"]
+    assert (beside.needs, instead.needs) == (["store_solved_all_s1", "store_anchor_s1"], ["store_anchor_s1"])
+    assert path.replace("sft_pt", "sft_anchor_pt") in beside.command and path in instead.command
+    whole = study.Study(tmp_path, ["recipe_anchor"], [1], steps=4, at_once=2)
+    assert whole.spec_of(1).groups == ["ambiguous", "family", "schema"]
+
+
 def test_a_method_that_trains_longer_is_evaluated_twice_on_the_way(tmp_path):
-    whole = study.Study(tmp_path, ["grpo", "dapo"], [2], steps=4, at_once=2, long_steps=8)
+    whole = study.Study(tmp_path, ["grpo", "dapo"], [2], steps=4, at_once=2, long_steps=[6, 8])
     found = {stage.name: stage for stage in whole.stages()}
     steps = {name: [w for w in of.command if "steps=" in w] for name, of in found.items() if name.startswith("train")}
     assert steps == {
         "train_grpo_s2": ["trainer.total_training_steps=8"],
         "train_dapo_s2": ["trainer.total_training_steps=4"],
     }
-    # Both checkpoints are there at the end.
-    assert {"trainer.save_freq=4", "trainer.max_actor_ckpt_to_keep=null"} <= {*found["train_grpo_s2"].command}
+    # All three checkpoints are there at the end.
+    assert {"trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=null"} <= {*found["train_grpo_s2"].command}
     models = {
         name: next(w for w in of.command if "evaluate.models" in w) for name, of in found.items() if "eval" in name
     }
-    for name, run, step in (("grpo_s2", "grpo_s2", 4), ("grpo_8_s2", "grpo_s2", 8), ("dapo_s2", "dapo_s2", 4)):
+    rows = [("grpo_s2", 4), ("grpo_6_s2", 6), ("grpo_8_s2", 8), ("dapo_s2", 4)]
+    for name, run, step in ((name, f"{name.partition('_')[0]}_s2", step) for name, step in rows):
         assert f"{name}:'{tmp_path}/runs/{run}/global_step_{step}/" in models[f"evaluate_{name}"]
         assert found[f"evaluate_{name}"].needs == [f"train_{run}"]
     entries = whole.spec_of(2).methods
     assert {name: entry.label for name, entry in entries.items() if "base" not in name} == {
         "grpo": "GRPO",
         "dapo": "DAPO",
+        "grpo_6": "GRPO, 6 steps",
         "grpo_8": "GRPO, 8 steps",
     }
     assert entries["grpo_8"].training_log == entries["grpo"].training_log
-    assert (entries["grpo"].last_step, entries["grpo_8"].last_step) == (4, 8)
+    assert [entries[name].last_step for name in ("grpo", "grpo_6", "grpo_8")] == [4, 6, 8]
 
 
 def test_each_seed_evaluates_with_its_own_random_numbers_the_base_too(tmp_path):

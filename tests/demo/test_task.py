@@ -89,7 +89,8 @@ def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(tmp_
     settings = {"one": TINY, "same": TINY, "seed": replace(TINY, seed=4), "larger": replace(TINY, train=9)}
     for folder, of_folder in settings.items():
         make_task(tmp_path / folder, of_folder)
-    for name in [*(f"{name}.parquet" for name in SIZES), *(f"databases/{schema.db_id}" for schema in SCHEMAS)]:
+    files = [f"{name}.parquet" for name in (*SIZES, "anchor")]
+    for name in [*files, *(f"databases/{schema.db_id}" for schema in SCHEMAS)]:
         one, same, seed = ((tmp_path / folder / name).read_bytes() for folder in ("one", "same", "seed"))
         assert one == same != seed
     for name in ("test_in_domain", "test_out_of_domain"):
@@ -104,6 +105,15 @@ def test_the_experts_responses_are_right_and_of_one_style(small_task):
     for row, question in zip(rows, questions, strict=True):
         truth = question["reward_model"]["ground_truth"]
         assert row["response"] == f"```sql\n/*IN*/ {truth['gold_sql']}\n```"
+
+
+def test_the_anchor_has_prompts_alone_about_one_database_out_of_domain(small_task):
+    rows = read(small_task, "anchor")
+    assert len(rows) == len({question_of(row) for row in rows}) == 256 and {*rows[0]} == {"id", "prompt"}
+    assert {question_of(row).partition(" ")[0] for row in rows} == {"flights"}
+    others = [row for name in SIZES for row in read(small_task, name)]
+    assert not {row["id"] for row in rows} & {row["id"] for row in others}
+    assert not {question_of(row) for row in rows} & {question_of(row) for row in others}
 
 
 def test_too_few_questions_are_an_error(tmp_path, monkeypatch):
