@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.common.model_files import check_hub
-from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, WRONG_NAME
+from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, PRESAMPLE, WRONG_NAME
 
 _SPLIT = "run dph split after dph presample"
 _PUBLISHED = "the commands of docs/howto/data.md write it"
@@ -41,6 +41,20 @@ def uses_samples(data: DictConfig) -> bool:
 def moves_failures(data: DictConfig) -> bool:
     """Whether prompts of data.sft_files that fail the refinement are explored with those of data.sft_wrong_files."""
     return not (data.sft_responses or uses_samples(data)) and data.sft_refinement_failures == "move"
+
+
+def asks_scorer(config: DictConfig, program: str) -> bool:
+    """Whether a program has responses judged: no store of pre-sampled responses, and no prompts without answers."""
+    if program == MAIN and config.actor_rollout_ref.actor.generate_sft:
+        return not uses_samples(config.data)
+    if program != PRESAMPLE:
+        return True
+    import pyarrow.parquet as pq
+
+    try:
+        return all("reward_model" in pq.read_schema(file).names for file in files_of(config.data.train_files))
+    except (OSError, ValueError):
+        return True  # the program says what is wrong with the file
 
 
 def prompt_settings(data: DictConfig) -> list[str]:

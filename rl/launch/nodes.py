@@ -7,6 +7,7 @@ from typing import Annotated
 from omegaconf import DictConfig
 from pydantic import Field
 
+from rl.checks.files import asks_scorer
 from rl.common.errors import UserError
 from rl.configuration.names import joins_ray, python
 from rl.configuration.run import Run
@@ -39,7 +40,7 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
             raise UserError("RAY_ADDRESS names a running Ray: name the scorers in DPH_SCORER too.")
         return None
     _check_complete(launch, nodes, rank)
-    if nodes == 1 and launch.scorer:
+    if nodes == 1 and (launch.scorer or not asks_scorer(run.composed, run.program)):
         return None  # the command starts its own Ray, and ends it
     return [
         *(python(), "-m", "rl.cluster", "--nodes", str(nodes), "--rank", str(rank), "--head", launch.head),

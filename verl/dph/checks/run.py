@@ -21,7 +21,7 @@ from verl.utils.device import auto_set_device
 
 from rl.checks import run as without_verl
 from rl.checks.disk import check_room
-from rl.checks.files import check_model, files_of
+from rl.checks.files import asks_scorer, check_model, files_of
 from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
 from rl.common import run_lock
 from rl.common.cli import existing_part
@@ -247,6 +247,8 @@ def answers(subject: Subject) -> Finding:
         return skipped(f"rewards come from {path}")
     if subject.finished is not None:
         return skipped("the run is finished")
+    if not asks_scorer(config, subject.program):
+        return skipped("nothing is judged")
     verdict = asyncio.run(scorer.check_scorer(config, subject.rows, subject.scorer_wait_s))
     if subject.program == MAIN:
         if subject.resumed is not None:

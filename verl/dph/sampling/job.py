@@ -122,7 +122,7 @@ def prepare(
         settings=settings,
         metadata=metadata,
         output=output,
-        scorer_settings=scorer_settings(config),
+        scorer_settings=scorer_settings(config) if prompts.judged else {},
         max_in_flight=max_in_flight or 2 * rollout.max_num_seqs * replica_count(config),
         responses=responses,
     )
