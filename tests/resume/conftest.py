@@ -23,8 +23,13 @@ ANSWERS = [
 SPECIAL = ["<pad>", "<eos>", "<unk>", "<user>", "<answer>"]
 WORDS = [f"w{i}" for i in range(24)]
 CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
-FIRST_STORED = 1000  # the id
-PROMPTS, STORED, VALIDATED = 10, 10, 6  # 10 prompts are two steps of 4 and two that wait for the next epoch
+FIRST_STORED, FIRST_ANCHORED = 1000, 2000  # the ids
+PROMPTS, STORED, ANCHORED, VALIDATED = (
+    10,
+    10,
+    7,
+    6,
+)  # 10 prompts are two steps of 4 and two that wait for the next epoch
 STOP, TOTAL = 3, 6  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = SMALL_RUN | {
     "VERBOSE": "1",
@@ -55,15 +60,15 @@ def content_of(id: int) -> str:
     return " ".join(WORDS[(id * 7 + j) % 24] for j in range(1 + id % 6))
 
 
-def right_answers() -> Iterator[tuple[int, str, torch.Tensor]]:
+def right_answers(first: int, count: int) -> Iterator[tuple[int, str, torch.Tensor]]:
     """After some words of their own."""
-    for i in range(STORED):
-        id = FIRST_STORED + i
+    for i in range(count):
+        id = first + i
         yield id, content_of(id), torch.tensor([*(8 + (3 * i + j) % 24 for j in range(i % 3)), 5, 1])
 
 
 class Task:
-    """A folder with model/, train.parquet, val.parquet, pef.pt and runs/."""
+    """A folder with model/, train.parquet, val.parquet, pef.pt, anchor.pt and runs/."""
 
     def __init__(self, folder: Path, scorer: str, word_llama):
         self.folder, self.runs = folder, folder / "runs"
@@ -74,7 +79,8 @@ class Task:
         make_prompts(folder / "train.parquet", 0, PROMPTS)
         make_prompts(folder / "correct.parquet", FIRST_STORED, STORED, base_correct=8)
         make_prompts(folder / "val.parquet", 100, VALIDATED)
-        save_store(folder / "pef.pt", folder / "model", right_answers())
+        save_store(folder / "pef.pt", folder / "model", right_answers(FIRST_STORED, STORED))
+        save_store(folder / "anchor.pt", folder / "model", right_answers(FIRST_ANCHORED, ANCHORED))
         self.environment = SETTINGS | {
             "MODEL_PATH": str(folder / "model"),
             "TRAIN_FILE": str(folder / "train.parquet"),
@@ -110,9 +116,10 @@ class Task:
 
 @pytest.fixture(scope="session")
 def task(tmp_path_factory, scorer_server, word_llama):
-    """js_kl at once, and resumed; the resumed one has the keep-rate probe."""
+    """js_kl with an anchor at once, and resumed; the resumed one has the keep-rate probe."""
     task = Task(tmp_path_factory.mktemp("resume"), scorer_server, word_llama)
-    task.train("js_kl", "at_once", "0.2", steps=TOTAL, **{"trainer.test_freq": str(STOP)})
+    settings = {"trainer.test_freq": str(STOP), "data.sft_anchor_pt": str(task.folder / "anchor.pt")}
+    task.train("js_kl", "at_once", "0.2", steps=TOTAL, **settings)
     for steps in (STOP, TOTAL):
-        task.train("js_kl", "resumed", "0.2", *PROBE, steps=steps, **{"trainer.test_freq": str(STOP)})
+        task.train("js_kl", "resumed", "0.2", *PROBE, steps=steps, **settings)
     return task

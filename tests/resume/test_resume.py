@@ -38,6 +38,7 @@ def test_every_metric_of_every_step_is_the_same(task):
     at_once, resumed = task.metrics("at_once"), task.metrics("resumed")
     assert list(at_once) == list(resumed) == list(range(1, TOTAL + 1))
     assert len({metrics["critic/score/mean"] for metrics in at_once.values()}) > 4  # so there are gradients
+    assert len({metrics["dph/anchor_divergence"] for metrics in at_once.values()}) == TOTAL
     for step, metrics in resumed.items():
         of_probe = {KEEP_RATE, NEWLY_SOLVED, KEEP_PROMPTS, UNJUDGED} if step in (STOP, TOTAL) else set()
         assert metrics.keys() - at_once[step].keys() == of_probe and at_once[step].keys() <= metrics.keys()
