@@ -51,9 +51,10 @@ _OPERATIONS_PER_CHECK = 10_000
 _ROWS_PER_FETCH = 256
 # No such column, a rejected action, a value that is too long: they leave nothing behind in the connection.
 _PLAIN_ERRORS = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
-# Each holds a page cache of at most 2 MB.
+# Each holds a page cache of at most 32 MB, and nearly none of a file that is mapped as a whole.
 _OPEN_FILES = 8
 _MAPPED_BYTES = 256_000_000
+_CACHE_KILOBYTES = 32_000
 # SQLite's messages repeat names of any length.
 ERROR_CHARS = 1000
 # Ends the URI of a database with a -wal whose -shm is missing or unused, because the database was copied or its writer
@@ -149,6 +150,7 @@ class Executor(LastConnections[sqlite3.Connection]):
     def __init__(self, limits: Limits):
         super().__init__()
         self._limits = limits
+        self._temporary = "DEFAULT"
 
     def execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         """All rows of the one statement `sql` on the database `uri` (a `file:` URI that opens read-only).
@@ -163,12 +165,26 @@ class Executor(LastConnections[sqlite3.Connection]):
             MemoryError: the process has no memory left.
         """
         check_text(sql, self._limits)
+        if first_word(sql) == "EXPLAIN":
+            # The authorizer sees only the explained statement.
+            raise StatementError("EXPLAIN is not a SELECT")
+        try:
+            return self._execute(uri, version, sql, seconds)
+        except DatabaseFault:
+            pass
+        # Its temporary tables may need a file, which a worker may not write (worker.py).
+        self.close(uri)
+        self._temporary = "MEMORY"
+        try:
+            return self._execute(uri, version, sql, seconds)
+        finally:
+            self._temporary = "DEFAULT"
+            self.close(uri)
+
+    def _execute(self, uri: str, version: str, sql: str, seconds: float) -> list[Row]:
         deadline = time.thread_time() + seconds
         self.clock = False
         try:
-            if first_word(sql) == "EXPLAIN":
-                # The authorizer sees only the explained statement.
-                raise StatementError("EXPLAIN is not a SELECT")
             connection = self._connection(uri, version)
             connection.set_progress_handler(lambda: time.thread_time() > deadline, _OPERATIONS_PER_CHECK)
             return _fetch(connection, sql, self._limits)
@@ -191,8 +207,10 @@ class Executor(LastConnections[sqlite3.Connection]):
     def _prepare(self, connection: sqlite3.Connection, uri: str) -> None:
         if uri.endswith(PRIVATE_INDEX):
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        # Sorts stay in memory: a worker may not write a file (worker.py).
-        connection.execute("PRAGMA temp_store = MEMORY")
+        # With the default, a sort within this cache stays in memory too, and takes a third less time than with MEMORY,
+        # which allocates each row for itself.
+        connection.execute(f"PRAGMA temp_store = {self._temporary}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
         # Reads pages of the system's cache without a copy: a sixth faster on tables larger than SQLite's own cache.
         connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, self._limits.value_bytes)
