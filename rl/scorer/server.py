@@ -20,6 +20,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -132,10 +133,10 @@ def _serve(
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ScorerServer.shutdown_seconds,
     )
-    # uvicorn ends gracefully on either signal and then raises it again for the handlers that it found.
+    # Until uvicorn has its own handlers.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit_quietly)
-    server = uvicorn.Server(config)
+    server = _Server(config)
     try:
         with suppress(SystemExit):  # from uvicorn, if the start failed, and from _exit_quietly
             server.run(sockets=[listener])
@@ -146,6 +147,13 @@ def _serve(
     if app.state.failure is not None:
         sys.stderr.write(f"Error: The workers do not start: {app.state.failure}; what they wrote is above.\n")
     return 0 if server.started else 1
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which ends gracefully however many signals come: a launcher may pass on a Ctrl-C."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.should_exit = True
 
 
 def _exit_quietly(*_: object) -> None:

@@ -151,6 +151,9 @@ def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_ti
         # Ctrl-C, and what ends a program with all its descendants (processes.py), reaches the workers too.
         for process in [scorer.process.pid, *workers] if number == signal.SIGINT else [scorer.process.pid]:
             os.kill(process, number)
+        # A launcher that also got Ctrl-C stops its scorer.
+        time.sleep(0.1)
+        os.kill(scorer.process.pid, signal.SIGINT)
         told = time.monotonic()
         address_file = scorer.directory / "address"
         if seconds == 1:
@@ -167,6 +170,7 @@ def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_ti
     assert len(answered) + len(refused) == len(replies)
     assert bool(refused) is (seconds == 1)
     assert b"KeyboardInterrupt" not in scorer.process.stdout.read()
+    assert "Traceback" not in (scorer.directory / "scorer.log").read_text()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers follow a killed server by Linux's parent death signal")
