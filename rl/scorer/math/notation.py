@@ -19,6 +19,7 @@ WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "º": r"^{\circ}", "′": "'", "’": "'", "∶": ":", "⁄": "/", "−": "-", "≈": r"\approx "}
     | {"~": " ", "∞": r"\infty ", "€": " EUR", "£": " GBP"}
+    | {"∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "·": r"\cdot "}
     | {"ℕ": r"\mathbb{N}", "ℤ": r"\mathbb{Z}", "ℚ": r"\mathbb{Q}", "ℝ": r"\mathbb{R}", "ℂ": r"\mathbb{C}"}
     | {"。": ".", "、": ", ", "或": r" \text{ or } ", "和": r" \text{ and } ", "与": r" \text{ and } "}
 )
@@ -149,7 +150,7 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     (rf"{IN_TEXT}\{{([ei])\}}|\\mathbf\{{([A-Za-z])\}}", r" \1\2"),
     (r"\\(?:mathrm|text)\{(\\pi|π)\}|\\uppi(?![A-Za-z])", r"\\pi "),
     (r"(?<=\d)i(?![A-Za-z])", " i"),
-    (rf"\\operatorname\*?\{{({_FUNCTIONS})\}}|\\(?:mathrm|text)\{{(?!sec|min|max)({_FUNCTIONS})\}}", r"\\\1\2 "),
+    (rf"\\operatorname\*?\{{({_FUNCTIONS})\}}|\\(?:mathrm|text)\{{(?!sec|min|max)({_FUNCTIONS})\s*\}}", r"\\\1\2 "),
     (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
     (r"\\log_\{\s*e\s*\}", r"\\ln "),
     ("|".join(rf"(?<={digit})\s*{_raised(word)}" for digit, word in _ORDINALS.items()), ""),

@@ -22,8 +22,10 @@ _CONDITION = re.compile(
 )
 _DERIVATION = re.compile(r"\\(?:(?:Long)?(?:[Ll]eft)?[Rr]ightarrow|implies|iff|to)(?![A-Za-z])")
 _LABELLED = re.compile(r"(?P<label>[^=<>≤≥]*[A-Za-z}')])\s*=\s*(?P<value>[^=]+)")
-# A label has numbers only in its index or as an argument, as in a_{10} or f(2), and no sign of a calculation.
-_IN_LABEL = re.compile(r"_\{[^{}]*\}|\([^()]*\)$")
+# A label has numbers only in its index or as an argument, as in a_{10} or f(2), and no sign of a calculation but a
+# derivative's.
+_D = r"\{(?:d|\\partial)(?![a-z]{2})[^{}]*\}"
+_IN_LABEL = re.compile(rf"_\{{[^{{}}]*\}}|\([^()]*\)$|\\[dt]?frac{_D}{_D}")
 _CALCULATION = re.compile(
     r"[\d+*/^&,;-]|\\(?:[dt]?frac|sqrt|cdot|times|approx|in|pm|mp|not|begin|sin|cos|tan|ln|log|sum|int|quad|leq?|geq?)(?![A-Za-z])"
 )

@@ -57,7 +57,8 @@ _COMMAND = re.compile(r"\\(?:text|textrm|mathrm|mbox|rm)\s*\{")
 _IN_TEXT = re.compile(rf"(?P<number>.*?){_GAP}{_COMMAND.pattern}(?P<unit>[^{{}}]*)\}}{_POWER}", re.DOTALL)
 _NUMBER = r"(?:[\d\s.,/{}^+()-]|\\(?:[dt]?frac|pi|sqrt|times|cdot|[,!]))*[\d})]"
 _PLAIN = re.compile(
-    rf"(?P<number>{_NUMBER})(?P<gap>{_GAP})(?P<unit>[A-Za-z][A-Za-z]+|[A-Za-z ]+(?:/| per )[A-Za-z ]+){_POWER}"
+    rf"(?P<number>{_NUMBER})(?P<gap>{_GAP})"
+    rf"(?P<unit>(?:(?:square|cubic) )?[A-Za-z][A-Za-z]+|[A-Za-z ]+(?:/| per )[A-Za-z ]+){_POWER}"
 )
 _LETTER = re.compile(rf"(?P<number>{_NUMBER}){_GAP}(?P<unit>[A-Za-z]){_POWER}")
 _DOLLARS = re.compile(r"(?P<number>-?)\\?\$\s*(?P<rest>[\d.,{}]+)")
