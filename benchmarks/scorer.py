@@ -33,7 +33,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from math_graders import math_verify
 from scorer_server import Server, ask, cpu_seconds, megabytes, serving
 from scorer_traffic import (
     BATCH,
@@ -180,10 +179,11 @@ def measure_memory(root: Path) -> None:
 
 def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
     """Comparisons per second in this process, without time limits, which need signals and cannot end C code."""
-    judge = math_verify()
+    from math_verify import parse, verify
+
     started = time.perf_counter()
-    for pair in pairs:
-        judge(*pair)
+    for gold, answer in pairs:
+        verify(*(parse(rf"\boxed{{{text}}}", parsing_timeout=None) for text in (gold, answer)), timeout_seconds=None)
     return len(pairs) / (time.perf_counter() - started)
 
 
