@@ -54,11 +54,12 @@ install: $(STAMP)
 # The stamp is written last. The set-up runs again only if one of these files is newer than the stamp.
 $(STAMP): $(REQUIREMENTS)
 	@command -v $(PYTHON) >/dev/null || { echo "Error: $(PYTHON) was not found; install Python 3.11, or name it: make PYTHON=..."; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off \
+	@echo "Installing the packages into $(VENV), once: 3 to 5 minutes"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off \
 		-r requirements-cpu.txt -c requirements-cpu.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	touch $@
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
 
 # Quoted for the shell, which still expands ~/ at its beginning.
 DEMO_OUT := $(subst "~/,~/","$(or $(OUT),outputs/$(if $(filter smollm2,$(MODEL)),smollm2,demo))")
@@ -66,10 +67,10 @@ DEMO := -m rl.demo.run --model $(MODEL) --out $(DEMO_OUT) $(if $(METHODS),--meth
 
 ifneq ($(filter cuda cuda_hf,$(DEVICE)),)
 demo: gpu install-gpu
-	PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python $(DEMO) --device $(DEVICE)
+	@PATH="$(BIN_GPU):$$PATH" $(BIN_GPU)/python $(DEMO) --device $(DEVICE)
 else ifneq ($(filter cpu cpu_bf16,$(DEVICE)),)
 demo: install
-	PATH="$(BIN):$$PATH" $(BIN)/python $(DEMO) $(if $(filter cpu_bf16,$(DEVICE)),--device cpu_bf16)
+	@PATH="$(BIN):$$PATH" $(BIN)/python $(DEMO) $(if $(filter cpu_bf16,$(DEVICE)),--device cpu_bf16)
 else
 demo:
 	@echo "Error: DEVICE=$(DEVICE) is not a device of the demo; use one of cpu, cpu_bf16, cuda, cuda_hf."; exit 2

@@ -14,6 +14,7 @@ import os
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -201,39 +202,39 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
-    """Print the report's tables and comparisons, the checks, and the next commands."""
-    from rl.evaluation.table import as_text
-    from rl.evaluation.tables import comparisons_table
-
+    """Print the main results, the checks, and the next commands; the report has everything else."""
     report = json.loads((demo.out / REPORT).read_text())
     following = next_commands(demo, as_shown(Path(sys.executable).with_name("dph")))
-    sys.stdout.write(f"\n{results_tables(report)}\n{as_text(comparisons_table(report))}\n")
+    sys.stdout.write(f"\n{results_table(report)}\n")
     if demo.model.has_checks and not failures:
         sys.stdout.write("Self-test passed (fixed thresholds, not significance).\n")
     sys.stdout.write(f"{seconds / 60:.1f} minutes.\n")
-    sys.stdout.write(f"Report: {as_shown(demo.out / PAGE)}\nNext:\n")
+    sys.stdout.write(f"Report, with intervals and tests: {as_shown(demo.out / PAGE)}\nNext:\n")
     sys.stdout.writelines(f"  {command}  # {what_for}\n" for command, what_for in following.items())
 
 
-def results_tables(report: dict) -> str:
-    """A table per split, for all questions and for each group that the report has.
+def results_table(report: dict) -> str:
+    """A row per model: its metrics in domain, and Pass@k out of domain ("new").
 
     Args:
         report: the content of report.json.
     """
-    from rl.evaluation.measures import TERMINAL, metrics_for
-    from rl.evaluation.spec import split_name
-    from rl.evaluation.table import as_text
-    from rl.evaluation.tables import counted, of_groups, values_table
-    from rl.metrics.pass_at_k import SOLVED_IN
+    from rl.evaluation.measures import TERMINAL, heading, metrics_for
+    from rl.evaluation.spec import BASE, BASE_AGAIN
+    from rl.evaluation.table import Row, Table, as_text
+    from rl.evaluation.tables import metric_cell
 
-    tables, columns = [], metrics_for(TERMINAL, EVAL_SAMPLES, SOLVED_IN)
-    for split in SPLITS:
-        of_split = {method: report[method][split] for method in report["_labels"]}
-        for words, found in {"": of_split, **of_groups(of_split)}.items():
-            caption = counted(split_name(split), found, EVAL_SAMPLES, f"{words} " if words else "")
-            tables.append(as_text(values_table(found, columns, report["_labels"], caption)))
-    return "\n".join(tables)
+    metrics = metrics_for(TERMINAL, EVAL_SAMPLES, report["_solved_in"])
+    shown = {"in_domain": ("", metrics), "out_of_domain": ("new", [name for name in metrics if "@" in name])}
+    columns = {(upper, heading(name)): (split, name) for split, (upper, of) in shown.items() for name in of}
+    rows = []
+    for method, label in report["_labels"].items():
+        if method != BASE_AGAIN:
+            cells = [metric_cell(report[method][split], name) for split, name in columns.values()]
+            rows.append(Row(label, "", [cell and replace(cell, low=None, high=None) for cell in cells]))
+    inside, outside = (report[BASE][split]["prompts"] for split in SPLITS)
+    caption = f"In per cent of {inside} questions, and of {outside} about what training never saw (new):"
+    return as_text(Table("", caption, list(columns), rows))
 
 
 def next_commands(demo: Demo, dph: str) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """A resumable pipeline of programs: a stage is skipped if it is done, and continued if it was interrupted.
 
 Stages run side by side, each as soon as those that it needs are done. A terminal shows a bar for each. A log gets
-a line when a stage starts, each minute and when it ends:
+a line when a stage starts, each minute and when it ends; times are minutes and seconds:
 
-    03:34 [6/10] Training GRPO  step 36/80  reward .76  left ~3 min
+    03:34 (5/10 done) Training GRPO  step 36/80  reward .76  left 03:10
 
 OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, the outputs
 that it reads, and once it is done its time. A stage with the same mark that is not done keeps its outputs and
@@ -30,7 +30,6 @@ from rl.common import atomic_write
 from rl.common.errors import UserError, cause_in
 from rl.common.parent_death import end_with_parent
 from rl.common.processes import end_process_tree
-from rl.common.text import duration
 from rl.data.training_run import LOGS
 
 POLL_SECONDS = 0.5
@@ -96,22 +95,22 @@ class Running:
         total, expected = self.stage.total, self.stage.seconds
         if self.stage.count is None or total is None:
             self.share = min((now - self.started) / expected, 0.99)
-            self.text = f"{duration(round(now - self.started))} of about {duration(expected)}"
+            self.text = f"{clock(now - self.started)} of about {clock(expected)}"
             return
         reached, self.text = self.stage.count()
         self.share = min(reached / total, 1.0)
         if self._first and reached > self._first[1]:
             since, done = self._first
-            self.text += f"  left ~{duration(round((now - since) / (reached - done) * (total - reached)))}"
+            self.text += f"  left {clock((now - since) / (reached - done) * (total - reached))}"
         elif self._first is None and reached != self._at_start:  # fewer, where training resumed from its checkpoint
             self._first = now, reached
 
 
 class Progress:
-    """All stages of a run, numbered in this order; a context manager."""
+    """All stages of a run, of which `at_once` run side by side; a context manager."""
 
-    def __init__(self, stages: Sequence[Stage]):
-        self._numbers = {stage.name: f"[{number}/{len(stages)}]" for number, stage in enumerate(stages, 1)}
+    def __init__(self, stages: Sequence[Stage], at_once: int = 1):
+        self._count, self._at_once = len(stages), at_once
         self._ended, self._expected = 0, sum(stage.seconds for stage in stages)
         self._skipped = self._done = 0.0  # expected seconds of ended stages
         self._running: dict[str, Running] = {}
@@ -119,6 +118,8 @@ class Progress:
         self._whole = _bar(f"All {len(stages)} stages") if sys.stderr.isatty() else None
 
     def __enter__(self) -> "Progress":
+        expected = clock(self._expected / self._at_once)
+        tqdm.write(f"{self._count} stages, about {expected} on two idle cores", file=sys.stderr)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,7 +131,7 @@ class Progress:
         """A stage starts or continues; or it starts again for a reason, which is said on a terminal too."""
         if self._whole is None or reason:
             self._say(stage, f"starts again ({reason})" if reason else how)
-        bar = _bar(f"{self._numbers[stage.name]} {stage.title}") if self._whole is not None else None
+        bar = _bar(stage.title) if self._whole is not None else None
         self._running[stage.name] = Running(stage, bar)
 
     def end(self, stage: Stage) -> None:
@@ -164,19 +165,20 @@ class Progress:
         """The whole run's share and text, in which stages weigh their expected seconds."""
         done = self._done + sum(running.share * running.stage.seconds for running in self._running.values())
         to_do = self._expected - self._skipped
-        text = f"{clock(now - self._started)}  {self._ended} done"
+        text = f"{clock(now - self._started)}  {self._ended}/{self._count} done"
         if done > SHARE_KNOWN * to_do:
-            text += f"  left ~{duration(round((now - self._started) / done * (to_do - done)))}"
+            text += f"  left {clock((now - self._started) / done * (to_do - done))}"
         return (self._skipped + done) / self._expected, text
 
     def _say(self, stage: Stage, text: str) -> None:
-        line = f"{clock(time.monotonic() - self._started)} {self._numbers[stage.name]} {stage.title}  {text}"
-        tqdm.write(line, file=sys.stderr)
+        ended = f"({self._ended}/{self._count} done)"
+        tqdm.write(f"{clock(time.monotonic() - self._started)} {ended} {stage.title}  {text}", file=sys.stderr)
 
 
 def clock(seconds: float) -> str:
     """Minutes and seconds, such as 03:34."""
-    return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
+    seconds = round(seconds)
+    return f"{seconds // 60:02}:{seconds % 60:02}"
 
 
 def _bar(name: str) -> tqdm:
@@ -217,7 +219,7 @@ class Pipeline:
                 continue in the next run.
         """
         waiting, running = list(stages), dict[subprocess.Popen, tuple[Stage, float]]()  # and when it started
-        with Progress(stages) as progress:
+        with Progress(stages, at_once) as progress:
             try:
                 while waiting or running:
                     while len(running) < at_once and (stage := self._next_of(waiting)):

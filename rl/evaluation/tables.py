@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from rl.evaluation.analysis.questions import PLAIN
-from rl.evaluation.measures import ANSWERS, MAIN, SHOWN, heading, in_display_unit, in_words, interval_of, metrics_for
-from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
+from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
+from rl.evaluation.spec import BASE, split_name
 from rl.evaluation.table import Cell, Row, Table, p_cell, plain_columns
 
 Summaries = Mapping[str, dict]  # {method: summary of a split or of a group of its questions}
@@ -104,18 +104,3 @@ def tests_table(split: str, tests: Iterable[dict], labels: Mapping[str, str]) ->
     )
     columns = plain_columns("Metric", "Difference", "p", "p (Holm)", "verdict")
     return Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, rows, head="Methods")
-
-
-def comparisons_table(report: dict) -> Table:
-    """Every method against the base in the metrics that the page shows, with the verdict on each split."""
-    rows: dict[str, dict[str, Cell]] = {}
-    for test in (test for test in report["_tests"] if test["second"] in (BASE, BASE_AGAIN)):
-        of_split = report[test["first"]][test["split"]]
-        if test["metric"] in metrics_for(SHOWN, of_split["n"], report["_solved_in"]):
-            of_row = rows.setdefault(f"{report['_labels'][test['first']]}: {in_words(test['metric'])}", {})
-            difference = interval_cell(test["metric"], test["difference"], signed=True)
-            of_row[split_name(test["split"])] = Cell(f"{difference.text} {test['verdict']}")
-    splits = list(dict.fromkeys(split for of_splits in rows.values() for split in of_splits))
-    about = "Differences from the base in percentage points, tested over questions with Holm's correction."
-    shown = [Row(label, "", [of_splits.get(split) for split in splits]) for label, of_splits in rows.items()]
-    return Table("", about, plain_columns(*splits), shown, head="")

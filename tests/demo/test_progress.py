@@ -33,7 +33,7 @@ def run(clock, monkeypatch, terminal: bool) -> str:
     stderr, steps = Stderr(terminal), [0]
     monkeypatch.setattr("sys.stderr", stderr)
     task, split, train = Stage("task", "Task", [], 10), Stage("split", "Split", [], 8), training(steps)
-    with Progress([task, split, train]) as shown:
+    with Progress([task, split, train], at_once=2) as shown:
         shown.skip(task)
         shown.start(split)
         shown.start(train, "continues")
@@ -50,33 +50,34 @@ def run(clock, monkeypatch, terminal: bool) -> str:
 def test_a_log_has_a_line_at_the_start_each_minute_and_at_the_end(clock, monkeypatch):
     # The first step was seen at 42 s: from there on it is 2 s a step, whatever came before.
     assert run(clock, monkeypatch, terminal=False).splitlines() == [
-        "00:00 [1/3] Task  already done, skipped",
-        "00:00 [2/3] Split  starts",
-        "00:00 [3/3] Training GRPO  continues",
-        "00:05 [2/3] Split  done in 00:05",
-        "01:00 [3/3] Training GRPO  step 10/80  left ~2 min",
-        "02:00 [3/3] Training GRPO  step 40/80  left ~80 s",
-        "03:00 [3/3] Training GRPO  step 70/80  left ~20 s",
-        "03:21 [3/3] Training GRPO  done in 03:21",
+        "3 stages, about 01:49 on two idle cores",
+        "00:00 (1/3 done) Task  already done, skipped",
+        "00:00 (1/3 done) Split  starts",
+        "00:00 (1/3 done) Training GRPO  continues",
+        "00:05 (2/3 done) Split  done in 00:05",
+        "01:00 (2/3 done) Training GRPO  step 10/80  left 02:20",
+        "02:00 (2/3 done) Training GRPO  step 40/80  left 01:20",
+        "03:00 (2/3 done) Training GRPO  step 70/80  left 00:20",
+        "03:21 (3/3 done) Training GRPO  done in 03:21",
     ]
 
 
 def test_a_terminal_has_a_bar_for_the_whole_and_one_for_each_running_stage(clock, monkeypatch):
     drawn = run(clock, monkeypatch, terminal=True)
-    assert re.search(r"\[2/3\] Split +50%\|[^|]+\| 4 s of about 8 s", drawn)
-    assert re.search(r"\[3/3\] Training GRPO +50%\|[^|]+\| step 40/80  left ~80 s", drawn)
+    assert re.search(r"Split +50%\|[^|]+\| 00:04 of about 00:08", drawn)
+    assert re.search(r"Training GRPO +50%\|[^|]+\| step 40/80  left 01:20", drawn)
     # 10 + 8 + 100 of 218 expected seconds; the first 10 of them were done before; 108 s took 120.
-    assert re.search(r"All 3 stages +54%\|[^|]+\| 02:00  2 done  left ~2 min", drawn)
-    assert "starts" not in drawn and "02:00 [3/3]" not in drawn
+    assert re.search(r"All 3 stages +54%\|[^|]+\| 02:00  2/3 done  left 01:51", drawn)
+    assert "starts" not in drawn and "02:00 (2/3 done)" not in drawn
 
 
 @pytest.mark.parametrize(
     ("first", "looks"),
     [
         # A run that continues at step 60 shows no estimate before its first step, and then one from its own steps.
-        (60, [(1050, 60, ""), (1060, 61, ""), (1063, 62, "  left ~54 s")]),
+        (60, [(1050, 60, ""), (1060, 61, ""), (1063, 62, "  left 00:54")]),
         # One that was killed after its checkpoint repeats steps, and has an estimate from them.
-        (69, [(1050, 61, ""), (1053, 62, "  left ~54 s")]),
+        (69, [(1050, 61, ""), (1053, 62, "  left 00:54")]),
     ],
 )
 def test_what_was_done_before_is_not_in_the_rate(clock, first, looks):

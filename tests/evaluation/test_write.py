@@ -14,8 +14,7 @@ from rl.evaluation.measures import MEASURES
 from rl.evaluation.report.page import LINKS
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
-from rl.evaluation.table import as_text
-from rl.evaluation.tables import comparisons_table, group_titles
+from rl.evaluation.tables import group_titles
 from tests.evaluation.conftest import PROMPTS, STYLES, N
 
 KS = ["1", "2", "4", "8", "16"]
@@ -74,8 +73,6 @@ def test_report_json(run):
     # Where a method with a divergence is worse is said like where it is better, in and out of domain.
     for split in ("in_domain", "out_of_domain"):
         assert tests[split, "dph_f", "grpo", "mean@16"]["verdict"] == "lower"
-    lines = as_text(comparisons_table(report)).splitlines()
-    assert next(line for line in lines if line.startswith("GRPO: Pass@1 ")).count(" higher") == 2
     solved = {sample["id"] for sample in samples_of(run, "base") if sample["acc"] and sample["sample"] < 8}
     assert tests["in_domain", "grpo", "base_again", "keep_rate"]["prompts"] == len(solved)
     assert tests["in_domain", "dph_js", "grpo", "style_diversity"]["difference"][0] > 0.5

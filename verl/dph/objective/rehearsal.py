@@ -151,7 +151,7 @@ def _kl_cov_share(config, tokens: int) -> dict:
     if config.policy_loss.loss_mode != "kl_cov":
         return {}
     share = max(1, int(tokens * config.policy_loss.kl_cov_ratio)) / tokens
-    return {"actor/kl_cov_share": Metric(value=share, aggregation=AggregationType.MEAN)}
+    return {"dph/kl_cov_share": Metric(value=share, aggregation=AggregationType.MEAN)}
 
 
 def _sampled_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
