@@ -6,6 +6,8 @@ STAGE is a stage of the demo, which is called with MaxRL and DPH-JS, 20 steps ea
 with the rollout hf in vLLM's place. What is done is skipped, and what was stopped continues. --stop-at kills it like
 `kill -9` once the training run of STAGE has logged that step. OUT/reports gets pretrained.json after every call, and
 the demo's report. It fails if a step is missing or not finite, or if rollout and actor are not the same policy.
+
+--small runs the same stages on a CPU with the demo's tiny model, a few prompts and a few steps.
 """
 
 import argparse
@@ -26,7 +28,7 @@ from rl.common.signals import exit_on_sigterm
 from rl.data.training_run import LOGS
 from rl.demo.experiment import DEVICES, ignore_variables
 from rl.demo.methods import METHODS
-from rl.demo.models import SMOLLM2
+from rl.demo.models import SMOLLM2, TINY
 from rl.demo.run import Demo
 from rl.demo.stages import Stage, steps_trained
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
@@ -58,18 +60,17 @@ OF_TRAINING, OF_REHEARSAL = ("actor/grad_norm",), ("dph/divergence", "dph/rows")
 # What a resumed run repeats, to be compared.
 REPEATED = (REWARD, "actor/grad_norm", "dph/divergence")
 
-# With --small: four steps, and one of hf.
-SMALL_STEPS = 4
-SMALL_MODEL = replace(SMOLLM2, train=16, in_domain=2, out_of_domain=1)
+# With --small: the demo's tiny model and its SQL task, seven steps, and one of hf.
+SMALL_STEPS = 7
+SMALL_MODEL = replace(TINY, train=40, in_domain=2, out_of_domain=1)
 SMALL_WORDS = {
-    # After a shorter fine-tuning few problems are solved in 7 of 8 samples: all correct samples are rehearsed.
-    "model": ["--steps=10", "--batch-size=8"],
-    # Prompts without a correct sample are kept: those with one of 8 can be fewer than a batch.
-    "split": ["--threshold=2", "--keep-zero"],
+    # About one sample in 15 is correct then. A prompt with one is rehearsed, and one without any is explored.
+    "model": ["--steps=300"],
+    "split": ["--threshold=1", "--keep-zero"],
     "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all", "data.sft_top_k=8"],
     "train": [
         *("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=4"),
-        "trainer.save_freq=2",
+        "trainer.save_freq=4",
     ],
     f"train_{REHEARSAL}": ["data.sft_batch_size=2"],
     "evaluate": ["evaluate.n=8"],
@@ -85,11 +86,14 @@ class Check(Demo):
         self.small, self.until = small, until
 
     def stages(self) -> list[Stage]:
-        hf = self.train(HF, METHODS[RL], self.own_draw, 1 if self.small else HF_STEPS)
+        hf = self.train(HF, METHODS[RL], self.own_draw, [1 if self.small else HF_STEPS])
         of_hf = {"device=cuda": "device=cuda_hf"}
         hf = replace(hf, command=[of_hf.get(word, word) for word in hf.command])
         stages = [replace(stage, command=[*stage.command, *self._words(stage)]) for stage in super().stages()]
         stages.append(replace(hf, command=[*hf.command, *self._words(hf)]))
+        if self.small:  # its store holds samples of the pre-sampling, and no others are drawn
+            pef = [self.data / "pef.pt"]
+            stages = [replace(stage, outputs=pef) if stage.name == "store" else stage for stage in stages]
         if self.until == REPORTED:
             return stages[:-1]
         by_name = {stage.name: stage for stage in stages}
@@ -182,7 +186,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--until", required=True, metavar="STAGE", help=f"task, ..., {REPORTED}, train_{HF}")
     parser.add_argument("--device", choices=DEVICES, default="cuda", help="default: %(default)s")
     parser.add_argument("--stop-at", type=int, metavar="STEP", help="kill the run of STAGE after this step")
-    parser.add_argument("--small", action="store_true", help="sizes for a CPU")
+    parser.add_argument("--small", action="store_true", help="the tiny model, in sizes for a CPU")
     options = parser.parse_args(arguments)
     exit_on_sigterm()
     ignore_variables()

@@ -155,7 +155,8 @@ def make(kit: Path, archive: str, depends_on: Sequence[str], write: Callable[[Pa
         folder, packed = Path(temporary) / archive, Path(temporary) / f"{archive}.tar.xz"
         folder.mkdir()
         write(folder)
-        with tarfile.open(packed, "w:xz") as tar:
+        # The model's wheels are compressed already.
+        with tarfile.open(packed, "w:xz", preset=0 if archive == "model" else 6) as tar:
             tar.add(folder, ".", filter=_anonymous)
         split(packed, kit / archive)
     mark.write_text(wanted)

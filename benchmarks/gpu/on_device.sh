@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The check on one GPU (README.md): bash on_device.sh unpack|first|long|vllm [--small]; at most 9 minutes a call.
 #   unpack  put together the parts of the kit that have arrived, and say which are missing
-#   first   versions, tests marked gpu, costs, three updates on CPU and GPU compared, 1B benchmark
+#   first   versions, tests marked gpu, log-probs, three updates on CPU and GPU compared, 1B benchmark
 #   long    the 1B benchmark with long rows, and with padded ones
 #   vllm    vLLM alone, then the demo with SmolLM2-135M; a call goes on where the last one ended
 # In a kit (make gpu-kit) it unpacks first; in a checkout it uses PYTHON's packages. OUT gets PART.log, PART.txt (exit
-# codes and seconds) and JSON reports as they come. It continues after a failed step. --small: sizes for a CPU.
+# codes and seconds) and JSON reports as they come. It continues after a failed step. --small: sizes for a CPU, and the
+# demo's tiny model in SmolLM2's place.
 set -uo pipefail
 
 PART=${1:-}
@@ -40,7 +41,7 @@ step() {
   printf '%s: exit %d, %d s\n' "$name" "$STATUS" $((SECONDS - start)) >>"$OUT/$PART.txt"
   printf '== %s (exit %d, %d s)\n' "$name" "$STATUS" $((SECONDS - start))
   { printf '== %s\n' "$name" && cat "$WORK/$name.log"; } >>"$OUT/$PART.log"
-  grep -vE 'Warning|warn\(|it/s\]|round/s\]|variant/s\]' "$WORK/$name.log" | tail -n 16 | cut -c1-600
+  grep -vE 'Warning|warn\(|it/s\]|(round|function|variant)/s\]' "$WORK/$name.log" | tail -n 16 | cut -c1-600
 }
 
 # unpack: keep the parts that have arrived by their checksums, and unpack every archive that is complete to
@@ -113,7 +114,9 @@ first() {
     "$WORK/tiny" "$OUT/update_cpu.json" fp32 ${SMALL:+"$SMALL"} >"$WORK/update_cpu.log" 2>&1 &
   local on_cpu=$!
   [[ -n $SMALL ]] || step tests 150 "$PYTHON" -m pytest -q -p no:cacheprovider -m gpu "$PROJECT/tests/objective" "$PROJECT/tests/hf_rollout"
-  step check_cuda 150 "$PYTHON" "$CHECKS/check_cuda.py" "$OUT/check_cuda.json" ${SMALL:+"$SMALL"}
+  local sizes=(--tokens 20096 --vocabulary 128256 --rounds 2)
+  [[ -z $SMALL ]] || sizes=(--tokens 64 --vocabulary 512 --rounds 1)
+  step log_probs 120 "$PYTHON" "$PROJECT/benchmarks/log_probs.py" "${sizes[@]}"
   wait "$on_cpu" || cat "$WORK/update_cpu.log"
   step update_fp32 90 "$PYTHON" "$CHECKS/check_update.py" "$WORK/tiny" "$OUT/update_fp32.json" fp32 --expected "$OUT/update_cpu.json" ${SMALL:+"$SMALL"}
   step update_bf16 90 "$PYTHON" "$CHECKS/check_update.py" "$WORK/tiny" "$OUT/update_bf16.json" bf16 --expected "$OUT/update_cpu.json" ${SMALL:+"$SMALL"}
@@ -148,7 +151,7 @@ vllm() {
   once store 300 "${demo[@]}" --until store
   once maxrl 180 "${demo[@]}" --until train_maxrl
   # Killed with SIGKILL.
-  EXPECTED=137 once stopped 150 "${demo[@]}" --until train_dph_js --stop-at "$([[ -n $SMALL ]] && echo 3 || echo 7)"
+  EXPECTED=137 once stopped 150 "${demo[@]}" --until train_dph_js --stop-at "$([[ -n $SMALL ]] && echo 5 || echo 7)"
   [[ -e $WORK/done/dph_js ]] || sleep 5 # for the killed run's processes to end
   once dph_js 180 "${demo[@]}" --until train_dph_js
   once report 240 "${demo[@]}" --until evaluate_base

@@ -10,7 +10,7 @@ import math
 import random
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -225,10 +225,11 @@ def main() -> None:
     )
     parser.add_argument("--task", type=Path, required=True, metavar="DIR", help="folder of the demo's task")
     parser.add_argument("--out", type=output_folder, required=True, metavar="DIR", help="new folder of the model")
+    parser.add_argument("--steps", type=int, default=SFT.steps, help="of training, default %(default)s")
     parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
     with user_errors_exit():
-        make_model(arguments.task, arguments.out, seed=arguments.seed)
+        make_model(arguments.task, arguments.out, replace(SFT, steps=arguments.steps), seed=arguments.seed)
         sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
 
 

