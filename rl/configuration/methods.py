@@ -20,8 +20,8 @@ DEFAULT_EXPERIMENT = FOLDERS["llama"]
 PAPER, EXTENSION, BASELINE, PREPARATION = "paper", "extension", "baseline", "preparation"
 # The kinds of methods that train, with their headings.
 KINDS = {
-    PAPER: "The paper's",
     EXTENSION: "Beyond the paper (docs/explanation/method.md)",
+    PAPER: "The paper's",
     BASELINE: "Baselines (docs/explanation/baselines.md)",
 }
 # The methods of the kind `preparation` by their subcommands of dph.

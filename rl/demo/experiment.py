@@ -21,7 +21,6 @@ from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.methods import ANCHOR, ANCHOR_FILES, METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
 from rl.demo.stages import Pipeline, Stage, samples_drawn, steps_trained
-from rl.demo.task import TaskSettings
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -227,6 +226,8 @@ class Experiment:
         )
         stages = [task, model, self._presample("presample", "Pre-sampling", [], self._presampled, made.train)]
         if self.anchored(names):
+            from rl.demo.task import TaskSettings  # loads pyarrow, and help must not
+
             path = self.data / f"generate_{ANCHOR}" / self._presampled.name
             words = [f"data.train_files={ANCHOR_FILES}", f"presample.output={path}"]
             title = "Pre-sampling of the anchor's prompts"

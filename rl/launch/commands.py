@@ -5,12 +5,14 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 
 from rl.common.errors import UserError
 from rl.configuration.methods import KINDS, PREPARATIONS, add_experiment, methods
 from rl.configuration.names import CHECKOUT, hint
 
 TRAIN_EXAMPLE = "js_kl my_run 0.2 trainer.save_freq=20"
+LINE = 100  # characters
 # It finds out which node this is, then starts `python -m rl.launch`.
 _LAUNCHER = Path("scripts/lib/run.sh")
 # What a subcommand does, and its positional arguments.
@@ -37,8 +39,10 @@ def train(arguments: list[str]) -> None:
     """Train with a method, or list the methods."""
     if arguments in ([], ["--list"]):
         for kind, group in KINDS.items():
-            listed = "".join(f"  {name:<15} {method.summary}\n" for name, method in methods(kind).items())
-            sys.stdout.write(f"{group}\n{listed}\n")
+            sys.stdout.write(f"{group}\n")
+            for name, method in sorted(methods(kind).items(), key=lambda item: item[0] != "recipe"):
+                sys.stdout.write(f"{fill(f'  {name:<15} {method.summary}', LINE, subsequent_indent=' ' * 18)}\n")
+            sys.stdout.write("\n")
         sys.stdout.write(f"example:\n  dph train {TRAIN_EXAMPLE}\n")
         return
     _launch("train", arguments)
