@@ -14,7 +14,7 @@ BATCH = QUESTIONS * RESPONSES  # responses of such a request
 REPEATED_SHARE = 1 / 3
 RUNAWAY = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 CORES = os.cpu_count() or 1
-# Each query takes about 1 to 30 ms, 14 ms on average, on the machine of docs/explanation/scoring.md. {} makes the text
+# Each query takes about 1 to 30 ms, 14 ms on average, on the machine of benchmarks/README.md. {} makes the text
 # of each one different without changing its work.
 QUERIES = (
     "SELECT city, count(*) FROM orders WHERE price > 90.{0} GROUP BY city",

@@ -35,6 +35,11 @@ GENERATORS = {
     "methods of the paper": partial(reference.methods_of, "paper"),
     "methods beyond the paper": partial(reference.methods_of, "extension"),
     "methods of others": partial(reference.methods_of, "baseline"),
+    "the paper's table 1": partial(reference.paper_table, "1"),
+    "the paper's table 2": partial(reference.paper_table, "2"),
+    "the paper's table 3": partial(reference.paper_table, "3", trained=False),
+    "the paper's table 4": partial(reference.paper_table, "4"),
+    "the paper's table 8": partial(reference.paper_table, "8", trained=False),
     "figure: two divergences": figures.two_divergences,
     "figure: pulls": figures.pulls,
 }

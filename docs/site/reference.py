@@ -110,7 +110,7 @@ def training_metrics() -> str:
     parts = []
     for heading, metrics in training.training_metrics().items():
         rows = [f"| `{metric.name}` | {_cell(metric.definition)} |" for metric in metrics]
-        parts.append("\n".join([f"## {heading}", "", "| metric | definition |", "|---|---|", *rows]))
+        parts.append("\n".join([f"### {heading}", "", "| metric | definition |", "|---|---|", *rows]))
     return "\n\n".join(parts)
 
 
@@ -204,6 +204,51 @@ def engines() -> str:
 def environment_variables() -> str:
     """The file that names the environment variables."""
     return _fenced((CONFIG_DIR / "experiment" / "base" / "environment.yaml").read_text(), "yaml")
+
+
+# Of the paper's experiments: the model in a word, the folder of scripts, and the experiment that is not its default.
+_EXPERIMENTS = {
+    "llama-sql": ("Llama", "llama", ""),
+    "omnisql-32b": ("OmniSQL", "llama", " experiment=omnisql_sql"),
+    "llama-math": ("Llama", "qwen", " experiment=llama_math"),
+    "qwen-math": ("Qwen", "qwen", ""),
+}
+# Of the methods in the paper's tables: the script, and the paper's eta where the row's label has none.
+_SCRIPTS = {
+    "grpo": ("grpo", ""),
+    "dapo": ("dapo", ""),
+    "rkl": ("reverse_kl", "0.01"),
+    "dph_f": ("forward_kl", "0.01"),
+    "alpha": ("alpha", "0.01"),
+    "dph_js_def": ("js_definition", "0.2"),
+    "dph_js": ("js_kl", "0.2"),
+}
+
+
+def paper_table(number: str, trained: bool = True) -> str:
+    """A table of the paper, in per cent, with the command of each row if this table's models are trained for it."""
+    tables = json.loads((REPOSITORY / "rl" / "evaluation" / "paper" / "paper.json").read_text())["tables"]
+    found = [table for table in tables if table["number"] == number]
+    columns = [f"{DATASETS[name].label} {metric}" for name, metric in found[0]["columns"]]
+    columns += ["average"] * ("average" in found[0]["rows"][0])
+    columns = ["model", "method", *["command"] * trained, *columns]
+    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for table in found:
+        model, folder, experiment = _EXPERIMENTS[table["setting"]]
+        for row in (row for row in table["rows"] if row["group"] != "Other Models"):
+            label = f"{row['group']}, {row['label']}" if " = " in row["label"] else row["label"]
+            words = f"`bash scripts/{folder}/{_words(row)}{experiment}`" if row["method"] != "base" else ""
+            values = [*row["values"], *([row["average"]] if "average" in row else [])]
+            rows.append(f"| {' | '.join([model, label, *[words] * trained, *map(str, values)])} |")
+    return "\n".join(rows)
+
+
+def _words(row: dict) -> str:
+    """A script with its arguments: name, eta, alpha."""
+    script, eta = next(of for name, of in _SCRIPTS.items() if row["method"].startswith(name))
+    symbol, _, value = row["label"].partition(" = ")
+    eta, alpha = (value, "") if symbol == "η" else (eta, value)
+    return " ".join(filter(None, (f"{script}.sh", row["method"], eta, alpha)))
 
 
 def methods_of(kind: str) -> str:

@@ -19,7 +19,7 @@ _ORIGIN = {
     "data.sft_files": f"{_SPLIT}, which writes {CORRECT_NAME}",
     "data.sft_wrong_files": f"{_SPLIT}, which writes {WRONG_NAME}",
     "data.sft_samples": "run dph presample, which writes it",
-    "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/foreign-responses.md)",
+    "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/train.md)",
     "data.sft_pt": "run dph store, which writes it; set SFT_PT to it",
 }
 

@@ -1,6 +1,6 @@
 """What training logs: the name, definition and title of every metric, and where it is shown (training_metrics.json).
 
-docs/reference/metrics.md, the training section of report.html and the terminal (console_filter) take them from here.
+docs/reference/settings.md, the training section of report.html and the terminal (console_filter) take them from here.
 Definitions use d = log pi_theta - log pi_ref, the log-ratio of a token, and u = exp(d). Unless a definition says
 otherwise, a metric is a mean over the D_pef tokens of a mini-batch, averaged over the step.
 """

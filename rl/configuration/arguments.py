@@ -42,7 +42,7 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
     if path.stem not in known or (path.suffix == ".sh" and parent not in methods.FOLDERS):
         raise UserError(
             f"'{script}' is not a launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
-            "(docs/reference/scripts.md)."
+            "(docs/reference/cli.md)."
         )
     folder = methods.FOLDERS.get(parent if path.suffix else "", methods.DEFAULT_EXPERIMENT)
     command = f"bash {script}" if path.suffix else methods.dph_command(script)

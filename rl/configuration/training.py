@@ -159,7 +159,7 @@ class Store(Section, at="data", may_change=True):
     """With generate_sft: the samples of the pre-sampling (JSON lines)."""
     sft_responses: Path | None = None
     """With generate_sft: a file of responses from elsewhere, to store instead of the model's own. It is a parquet or
-    JSON lines with `response`, `id` or `prompt`, and optionally `source` (docs/howto/foreign-responses.md)."""
+    JSON lines with `response`, `id` or `prompt`, and optionally `source` (docs/howto/train.md)."""
     sft_verify_responses: bool = True
     """Whether to store only the responses of sft_responses that the scorer calls correct."""
     sft_reference_rows: Count = 256

@@ -142,7 +142,7 @@ def parser(default: str = DEFAULT_EXPERIMENT) -> argparse.ArgumentParser:
     )
     parser = argparse.ArgumentParser(
         description="Split the training prompts by their samples: near-perfect ones into train_correct.parquet\n"
-        "(D_pef), the others into train_wrong.parquet (D_exp) (docs/reference/presampling.md).\n\n"
+        "(D_pef), the others into train_wrong.parquet (D_exp) (docs/reference/training.md).\n\n"
         "It reads the environment variables TRAIN_FILE, DATA_DIR and MODEL_PATH; an option overrides its variable.\n\n"
         f"Near-perfect prompts by experiment:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -48,7 +48,7 @@ ENVIRONMENT = {
 
 
 def ignore_variables() -> None:
-    """Forget the launch scripts' variables (docs/reference/scripts.md) that the user has set: the demo has its own."""
+    """Forget the launch scripts' variables (docs/reference/cli.md) that the user has set: the demo has its own."""
     from rl.configuration.old_variables import REPLACED_BY
     from rl.configuration.variables import known_variables
 

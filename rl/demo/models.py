@@ -111,7 +111,7 @@ SMOLLM2 = DemoModel(
     "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
     + _road("the others explored (D_exp), except those without a correct response", "the answer in the box"),
     caveats=("Learning rate and eta have not been tuned for this model.",),
-    # Of the run in docs/explanation/demo.md.
+    # Of the run in docs/tutorials/demo.md.
     base_seconds=430,
     sample_seconds=0.07,
     step_seconds=32,

@@ -20,7 +20,7 @@ from rl.launch.nodes import check_numbers, node_words, only_scores
 
 HELP = """\
 experiment=NAME is one of verl/dph/config/experiment, or a file of your own, such as mine/experiment/my_sql.yaml.
-KEY=VALUE is a setting (docs/reference/settings.md; docs/reference/scripts.md has the environment variables).
+KEY=VALUE is a setting (docs/reference/settings.md; docs/reference/cli.md has the environment variables).
 --dry-run=config prints all settings with their values, --dry-run the command; neither starts anything.
 """
 

@@ -53,7 +53,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     description, arguments = _ABOUT[name]
     parser = argparse.ArgumentParser(
         description=f"{description}\n\nARGUMENT is {arguments},\n"
-        "experiment=NAME (docs/reference/scripts.md), or KEY=VALUE, a setting (docs/reference/settings.md)."
+        "experiment=NAME (docs/reference/cli.md), or KEY=VALUE, a setting (docs/reference/settings.md)."
     )
     _add_own_options(parser, name)
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="as above")

@@ -40,7 +40,7 @@ def _check_sandbox(scorers: list[tuple[str, ScorerSettings]]) -> None:
                 "arm64, with both enabled); set it to auto to do without."
             )
     sys.stderr.write(
-        f"Warning: the kernel lacks {lacks}, so workers are not confined as docs/explanation/scoring.md describes; "
+        f"Warning: the kernel lacks {lacks}, so workers are not confined as docs/reference/scorer.md describes; "
         "`sandbox: off` in Scorers accepts this, `required` makes it an error.\n"
     )
 

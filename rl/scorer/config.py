@@ -111,7 +111,7 @@ class ScorerSettings(_Section):
     answer_cache_bytes: StoredBytes = 64_000_000
     """Capacity of the cache of scores; 0: no cache."""
     sandbox: Sandbox = "auto"
-    """How the kernel confines workers (docs/explanation/scoring.md). auto: by Landlock and seccomp as far as the kernel
+    """How the kernel confines workers (docs/reference/scorer.md). auto: by Landlock and seccomp as far as the kernel
     has them; required: by both, or the server does not start; off: not at all."""
 
     @property

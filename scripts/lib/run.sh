@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh SCRIPT ARGUMENTS...: find out which node this is, then start the launcher, `python -m rl.launch`. SCRIPT is a
 # launch script's path or, from dph, a method's name.
-# Experiments and methods are files of verl/dph/config; docs/reference/scripts.md lists the variables.
+# Experiments and methods are files of verl/dph/config; docs/reference/cli.md lists the variables.
 
 set -euo pipefail
 unset CDPATH # with it, cd prints the folder

@@ -21,6 +21,7 @@ from rl import cli
 from rl.configuration.compose import CONFIG_OF, compose
 from rl.launch import __main__ as launch
 from rl.launch.commands import launcher
+from tests.docs.conftest import site_module
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
@@ -30,6 +31,7 @@ CHECKED = ("bash", "python", "make", "dph")
 OTHERS = {"pip", "uv", "docker", "sbatch", "srun", "kubectl", "ray", ".venv-lint/bin/pre-commit"}
 OTHERS |= {"export", "[", "#", ".", "mkdir", "curl"}
 
+REFERENCE = site_module("reference")
 VARIABLE = re.compile(r"^[A-Z_]+=")
 
 
@@ -54,6 +56,8 @@ class Command:
 def commands(page: Path) -> list[Command]:
     """The commands in fenced and indented blocks, and inline code that starts with a program of ours."""
     text = page.read_text().replace("\\\n", " ")
+    tables = "\n".join(map(REFERENCE.paper_table, "124")) if page.name == "reproduce.md" else ""
+    text += f"\n{tables}\n"
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     bash, others = ([block for kind, block in blocks if kind == wanted] for wanted in ("bash", ""))
     outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)

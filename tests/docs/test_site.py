@@ -90,6 +90,16 @@ def test_the_methods_page_has_every_divergence():
     assert [row.split("`")[1] for row in rows] == list(DIVERGENCES)
 
 
+def test_the_papers_tables_have_each_row_with_its_command():
+    tables = {number: site_module("reference").paper_table(number) for number in "124"}
+    assert "| GRPO | `bash scripts/llama/grpo.sh grpo` | 58.5 | 66.2 | 67.7 | " in tables["1"]
+    assert "| α-Divergence, α = 0.8 | `bash scripts/llama/alpha.sh alpha_08 0.01 0.8` | " in tables["1"]
+    assert "η = 0.05 | `bash scripts/llama/js_definition.sh dph_js_def_005 0.05` | " in tables["1"]
+    assert "| `bash scripts/llama/forward_kl.sh dph_f 0.01 experiment=omnisql_sql` | 70.4 | " in tables["2"]
+    assert "| `bash scripts/qwen/js_kl.sh dph_js 0.2` | 66.7 | 53.3 | 100.0 | " in tables["4"]
+    assert [table.count("\n") for table in tables.values()] == [15, 6, 12]
+
+
 def test_the_figures_are_computed():
     """By hand: p has mean -.65 and variance 6.9625; its largest mode is at -3 with deviation .6."""
     figures = site_module("figures")
@@ -163,8 +173,8 @@ def test_the_site_is_complete_and_loads_nothing_from_elsewhere(site):
         r'<(script|img|iframe|source)[^>]* src="(https?:)?//|<link[^>]*stylesheet"[^>]* href="(https?:)?//'
     )
     assert not [path for path, text in html.items() if loaded.search(text)]
-    derivations = html[site / "explanation" / "derivations.html"]
-    assert derivations.count("<math") > 20 and "<svg" in derivations and "generate:" not in derivations
+    method = html[site / "explanation" / "method.html"]
+    assert method.count("<math") > 20 and "<svg" in method and "generate:" not in method
 
 
 @pytest.mark.slow

@@ -83,7 +83,7 @@ def test_samples_of_a_set_have_another_mean():
 
 
 def gradient_weight(name, u):
-    """u f~'(u) as docs/explanation/derivations.md states it, in probabilities and float64."""
+    """u f~'(u) as docs/explanation/method.md states it, in probabilities and float64."""
     log, a = torch.log, float(name.split("_")[-1]) if name.startswith("alpha") else None
     if name.startswith("alpha_divergence_tail"):
         return -(u ** (1 - a)) / a

@@ -14,7 +14,7 @@ import pytest
 from tests.packaging.conftest import UV
 from tests.programs import REPOSITORY, serving
 
-PAGE = REPOSITORY / "docs" / "howto" / "other-trainers.md"
+PAGE = REPOSITORY / "docs" / "howto" / "scorer.md"
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_dph_starts_from_the_wheel_alone(wheel, tmp_path):
 
 
 def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
-    """The commands of docs/howto/other-trainers.md, with the server on a free port."""
+    """The commands of docs/howto/scorer.md, with the server on a free port."""
     venv = installed(f"dph-rl[scorer] @ {wheel.as_uri()}", tmp_path)
     assert not [
         found for name in ("torch", "pyarrow", "verl/__init__.py") for found in venv.glob(f"lib/*/site-packages/{name}")

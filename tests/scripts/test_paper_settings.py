@@ -205,7 +205,7 @@ def test_preparation(launcher, files, monkeypatch, experiment):
 
 
 def test_what_is_stored_and_explored(launcher, files, tmp_path, monkeypatch):
-    """The settings of docs/howto/foreign-responses.md are accepted together."""
+    """The settings of docs/howto/train.md are accepted together."""
     samples, given = tmp_path / "generate_data" / "0.jsonl", tmp_path / "given.jsonl"
     samples.parent.mkdir(), samples.touch(), given.touch()
 

@@ -10,7 +10,7 @@ import verifiers.v1 as vf
 from rl.scorer.client.shared import close_shared_clients
 from tests.trainers.conftest import NAMES, SQL
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "other-trainers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "scorer.md"
 CONFIG = vf.TaskConfig.model_validate({"rewards": {"scorer": {"fn": "rl.scorer.client.verifiers.reward", "weight": 2}}})
 
 

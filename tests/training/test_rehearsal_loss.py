@@ -194,7 +194,7 @@ def worker_module():
     return module
 
 
-# docs/explanation/derivations.md's tables, in probabilities and independent of verl/dph/objective/f_divergences.py.
+# docs/explanation/method.md's tables, in probabilities and independent of verl/dph/objective/f_divergences.py.
 
 
 def js_doubled(d):

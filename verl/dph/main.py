@@ -103,7 +103,7 @@ def main(config: DictConfig) -> None:
                 raise
     if run.writes_store:
         if experiment := chosen_experiment():
-            # Rows that are not the refinement's are for the recipe (docs/howto/foreign-responses.md).
+            # Rows that are not the refinement's are for the recipe (docs/howto/train.md).
             command = f"dph train {'recipe' if source_of(config.data) else 'js_kl'} my_run"
             if config.data.sft_coverage == "all":
                 command += f" data.sft_anchor_pt={config.data.sft_pt}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rl.data.prepare.schema import DEFAULT_LAYOUT, Layout, Schema
 
-# The scorer strips exactly this code block (docs/explanation/scoring.md).
+# The scorer strips exactly this code block (docs/reference/scorer.md).
 _SQL_TEMPLATE = """\
 Your task:
 You are an expert in databases. Given are the schema of a database and a question about its content. Work out which \

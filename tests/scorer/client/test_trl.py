@@ -15,7 +15,7 @@ from rl.scorer.client.protocol import ScorerRefused, ScorerUnavailable
 
 trl = pytest.importorskip("trl", reason="TRL is not installed: make test-trl")
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "other-trainers.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "scorer.md"
 NAMES, SHOP = "SELECT name FROM item", "shop/shop.sqlite"
 # Whole responses are words, so that some are right from the first step.
 RIGHT_SQL, WRONG_SQL = f"```sql\n{NAMES}\n```", "```sql\nSELECT id FROM item\n```"

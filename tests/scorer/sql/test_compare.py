@@ -1,8 +1,8 @@
-"""`bird` and `spider` against their published rules (docs/explanation/scoring.md), on the database `league`.
+"""`bird` and `spider` against their published rules (docs/reference/scorer.md), on the database `league`.
 
 bird: set(predicted rows) == set(gold rows), of the rows as sqlite3 returns them. spider (Zhong et al. 2020): equal bags
 of rows under some permutation of the columns; equal lists, under one permutation, where gold has a top-level ORDER BY;
-DISTINCT is kept. The expected values are derived by hand. docs/explanation/scoring.md lists the
+DISTINCT is kept. The expected values are derived by hand. docs/reference/scorer.md lists the
 differences from the official programs under "Compared with the official evaluators".
 """
 

@@ -4,7 +4,7 @@ A divergence is one function here. It maps log_ratio = log pi_theta(a) - log pi_
 
     f~(u) = f(u) - f'(1) (u - 1),   u = exp(log_ratio),   E_{a ~ pi_ref}[f~(u)] = D_f(pi_theta || pi_ref),
 
-which is non-negative, and zero with zero gradient at u = 1 (docs/explanation/derivations.md; Csiszar 1967; the
+which is non-negative, and zero with zero gradient at u = 1 (docs/explanation/method.md; Csiszar 1967; the
 paper's Appendix C). Three estimators use it, and none needs another formula:
 
     with_linear_tail(f, log_ratio, upper)   on a token sampled by pi_ref: f~(u)
@@ -16,7 +16,7 @@ On a token sampled by pi_ref any multiple of u - 1 may be subtracted. The functi
 where that is finite: they have the same expectation, but are neither non-negative nor flat at u = 1.
 
 The stored samples are correct ones from pi_ref's nucleus. Over them E[u] is not 1, the mean of f~ is not D_f, and forms
-that differ by a multiple of u - 1 have different means (docs/explanation/derivations.md, "What stored responses
+that differ by a multiple of u - 1 have different means (docs/explanation/method.md, "What stored responses
 estimate").
 
 Everything is evaluated from log_ratio, never from probabilities, and in float64: near 0 every f~ cancels to about
@@ -187,7 +187,7 @@ def policy_weight(f: Integrand, log_ratio: torch.Tensor, bound: float) -> torch.
     """f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta on samples of pi_theta.
 
     grad D_f(pi_theta || pi_ref) = E_{a ~ pi_theta}[f'(u) grad log pi_theta(a)], and a constant may be subtracted as a
-    baseline (docs/explanation/derivations.md, "the policy form"). Computed as d/dd f~ / u, so that no divergence needs
+    baseline (docs/explanation/method.md, "the policy form"). Computed as d/dd f~ / u, so that no divergence needs
     a second formula.
 
     Args:

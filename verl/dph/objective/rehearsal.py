@@ -181,7 +181,7 @@ def _topk_form(model_output: dict, data: TensorDict, rows: torch.Tensor | None) 
 def _policy_form(f: Integrand, log_probs: torch.Tensor, data: TensorDict, config) -> tuple[torch.Tensor, dict]:
     """stopgrad(w pi_theta / pi_old) log pi_theta, summed over D_exp tokens, and sums for metrics.
 
-    The policy form (docs/explanation/derivations.md): only its gradient is meaningful. `dph/policy_divergence` is the
+    The policy form (docs/explanation/method.md): only its gradient is meaningful. `dph/policy_divergence` is the
     value of the divergence.
     """
     bound = config.sft_policy_log_ratio_max

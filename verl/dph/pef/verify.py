@@ -23,7 +23,7 @@ HALF_TOLERANCE = 2e-2
 # Nats of a logit, used where it allows a row more than HALF_TOLERANCE. A change e of a token's logit moves its log-prob
 # by e (1 - p), and so the row by the mean of e (1 - p), whatever its entropy. bfloat16 rounds a logit between 16 and 32
 # to a multiple of 1/8, in another batch perhaps to the next one, and a log-prob depends on two logits, the token's and
-# the likeliest. The largest measured was 0.1 (docs/explanation/measurements.md).
+# the likeliest. The largest measured was 0.1 (benchmarks/README.md).
 LOGIT_TOLERANCE = 0.25
 
 
