@@ -22,9 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rl.common.atomic_write import replacing, write_text
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
@@ -247,6 +244,10 @@ def write_files(
 
 
 def _write_rows(path: Path, rows: list[dict]) -> None:
+    # The reference pages load the parsers of `dph` in an environment without Arrow.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     with replacing(path) as temporary:
         pq.write_table(pa.Table.from_pylist(rows), temporary, compression="zstd")
 
