@@ -1,4 +1,4 @@
-"""The figures of the recorded seeds in docs/explanation/study.md and README.md, from docs/study/seeds.json.
+"""The figures of the recorded seeds in docs/explanation/study.md and README.md, from files of docs/study.
 
     python docs/site/study.py [--seeds JOINED/study.json] [--demos outputs/demo ...]
 
@@ -180,6 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
     demos = json.loads(of_recipe.read_text())
     # The site wants tables apart from other lines.
     parts = {"means": means(values), "primary": primary(values), "recipe": recipe_table(demos)}
+    parts["explored"] = means(read_values(STUDY / "explored.json"))
     parts = {name: f"\n{table}\n" for name, table in parts.items()}
     PAGE.write_text(written(PAGE.read_text(), parts))
     README.write_text(written(README.read_text(), {"seeds": in_readme(values), "recipe": recipe_in_words(demos)}))
