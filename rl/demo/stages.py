@@ -107,7 +107,7 @@ class Running:
 
 
 class Progress:
-    """All stages of a run, of which `at_once` run side by side; a context manager."""
+    """All stages of a run, `at_once` of them side by side; a context manager."""
 
     def __init__(self, stages: Sequence[Stage], at_once: int = 1):
         self._count, self._at_once = len(stages), at_once
