@@ -103,8 +103,7 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
     Yields:
         Name and finding of each check, as it ends.
     """
-    from rl.cluster.scorer import temporary_scorer
-    from rl.cluster.settings import UNSET_SCORER_VARIABLES
+    from rl.cluster.scorer import UNSET_SCORER_VARIABLES, temporary_scorer
 
     launch, variables, instead, begins = run.launch, machine.environment, None, ""
     with ExitStack() as stack:

@@ -23,9 +23,5 @@ CONNECT_S = 10
 IDENTIFY_S = 5
 FIND_DATABASE_S = CONNECT_S + IDENTIFY_S
 
-# Between SIGTERM and SIGKILL: for the command, for the other nodes' last messages, for the launcher, which waits for
-# both, and for the other nodes, which wait for the head.
+# Between the signal that ends a command and SIGKILL.
 COMMAND_GRACE_S = 15
-LAST_WORDS_S = 8
-LAUNCHER_GRACE_S = COMMAND_GRACE_S + LAST_WORDS_S + 2
-HEAD_END_S = LAUNCHER_GRACE_S + 5

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rl.cluster import programs
-from rl.common.time_limits import LAUNCHER_GRACE_S
+from rl.common.time_limits import COMMAND_GRACE_S
 from rl.configuration.variables import known_variables
 from tests.programs import REPOSITORY
 
@@ -73,6 +73,6 @@ def test_pytorchjob_is_one_head_and_workers_alike(settings):
     assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
     scorer = yaml.safe_load((REPOSITORY / "rl" / "scorer" / "sql.yaml").read_text())["Scorers"]["Scorer1"]
     assert Path(scorer["database_path"]) == Path(mounts["databases"])
-    # Longer than rl.cluster takes to end a node: the command and the other nodes, then what they left, twice.
-    ending = LAUNCHER_GRACE_S + programs.PROGRAM_GRACE_S + 2 * programs.KILL_S
+    # Longer than rl.cluster takes to end a node: the command, then what it left, twice.
+    ending = COMMAND_GRACE_S + programs.PROGRAM_GRACE_S + 2 * programs.KILL_S
     assert pod["terminationGracePeriodSeconds"] > ending

@@ -80,7 +80,6 @@ def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings):
     victim.vanish()
     assert head.end() == 0, head.text()[-6000:]
     assert worker.end() == 0, worker.text()
-    assert "node 2, which only scores, is gone" in head.text()
     run = Path(settings["OUTPUT_DIR"]) / "three"
     assert len([*(run / f"global_step_{STEPS}" / "actor").glob("model_world_size_2_rank_*.pt")]) == 2
     assert not list(run.glob(".shared-*"))

@@ -13,13 +13,11 @@ def test_those_who_wait_outlast_what_they_wait_for():
         seconds = {name: field.default for name, field in scorer.model_fields.items() if name.endswith("_seconds")}
         # Gold and prediction have a grace each.
         assert sum(seconds.values()) + seconds["grace_seconds"] < limits.REQUEST_S, scorer
-    assert limits.COMMAND_GRACE_S + limits.LAST_WORDS_S < limits.LAUNCHER_GRACE_S < limits.HEAD_END_S
 
 
 def test_the_page_states_these_limits():
     page = (REPOSITORY / "docs" / "howto" / "cluster.md").read_text()
     assert f"the command has {limits.COMMAND_GRACE_S} s to end" in page
-    assert f"restarts it after 1 to {limits.LONGEST_PAUSE_S} s" in page
 
 
 def test_the_defaults_are_these_limits():
