@@ -1,8 +1,9 @@
 """What a dry run and every program reject of a group of responses and a batch, without verl."""
 
 import pytest
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 
-from rl.checks.run import Subject, batch, groups
+from rl.checks.run import ESTIMATORS, Subject, batch, groups
 from rl.common.errors import UserError
 from rl.configuration.arguments import run_of
 
@@ -30,6 +31,13 @@ def test_advantages_that_sum_to_0_may_be_sampled_with_top_p(method):
     assert groups(subject(method, f"{TOP_P}=0.95", f"{TOP_K}=20")).status == "ok"
     with pytest.raises(UserError, match=f"compares the responses to a prompt, and there is one .{N}=1"):
         groups(subject(method, f"{N}=1"))
+
+
+def test_an_estimator_that_is_not_there_is_named_before_ray_starts():
+    """A dry run accepted it, and verl looks it up in the first step."""
+    assert set(ADV_ESTIMATOR_REGISTRY) == ESTIMATORS
+    with pytest.raises(UserError, match="adv_estimator=maxrll is unknown: use one of .*maxrl"):
+        groups(subject("maxrl", "algorithm.adv_estimator=maxrll"))
 
 
 def test_one_response_is_enough_without_a_policy_loss():

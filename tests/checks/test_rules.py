@@ -38,7 +38,6 @@ BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
 SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
 
-VALIDATES = {"trainer.test_freq": 2}
 PLAIN = of_mode("none", store=False)
 SHORT = {"data.max_prompt_length": 64, "data.max_response_length": 32}
 CORRECTION = "algorithm.rollout_correction."
@@ -64,15 +63,18 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"},
             "attn_implementation=sdpa every rank would see its own piece of a sequence only",
         ),
-        ({TOKENS: 1023}, "actor.ppo_max_token_len_per_gpu=1023 is less than the longest row, data.max_prompt_length="),
-        (ULYSSES | {TOKENS: 511}, "ppo_max_token_len_per_gpu=511 x 2 ranks (Ulysses) is less than the longest row"),
+        (
+            {TOKENS: 1023},
+            "actor.ppo_max_token_len_per_gpu=1023 (x 1 ranks of Ulysses) is less than the longest",
+        ),
+        (ULYSSES | {TOKENS: 511}, "ppo_max_token_len_per_gpu=511 (x 2 ranks of Ulysses) is less than the longest row"),
         (
             {f"{LOG_PROB}max_token_len_per_gpu": 1023},
-            "rollout.log_prob_max_token_len_per_gpu=1023 is less than the longest row",
+            "rollout.log_prob_max_token_len_per_gpu=1023 (x 1 ranks of Ulysses) is less",
         ),
         (
             of_mode("js", reference=True) | {f"{REFERENCE}max_token_len_per_gpu": 1023},
-            "ref.log_prob_max_token_len_per_gpu=1023 is less than the longest row",
+            "ref.log_prob_max_token_len_per_gpu=1023 (x 1 ranks of Ulysses) is less",
         ),
         (
             {"actor_rollout_ref.rollout.max_model_len": 1023},
@@ -82,50 +84,49 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({f"+{MODEL}override_config.max_position_embeddings": 1000}, "max_position_embeddings=1000 of /"),
         ({f"+{MODEL}override_config.rope_theta.base": 1}, "cannot be used: "),
         ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout, which takes whole weights, unless"),
-        ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
-        ({f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b makes no adapter"),
         (of_mode("reverse_kl"), "sft_loss_mode=reverse_kl compares the policy's own samples"),
         (of_mode("js_low_var", form="policy"), "js_low_var with sft_loss_form=policy compares the policy's own"),
-        (of_mode("reverse_kl", reference=True), "has no term on D_pef, but data.sft_files="),
+        (
+            of_mode("reverse_kl", reference=True),
+            "pef.pt has no effect with actor.sft_loss_mode=reverse_kl",
+        ),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
-        (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "topk compares stored"),
+        (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "sft_loss_estimator=topk has no effect"),
         (
             of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
             "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",
         ),
         (
             of_mode("js_low_var", estimator="topk") | {f"{ACTOR}sft_log_ratio_max": 3},
-            "sft_log_ratio_max=3 bounds sampled tokens, and actor.sft_loss_estimator=topk compares whole distributions",
+            "sft_log_ratio_max=3 has no effect",
         ),
         (
             {f"{ACTOR}alpha_coeff": 0.8},
-            "alpha_coeff=0.8 is read by sft_loss_mode=alpha only, and the mode is js_low_var",
+            "alpha_coeff=0.8 has no effect",
         ),
-        ({f"{ACTOR}sft_js_exp_weight": 3}, "sft_js_exp_weight=3 is read by sft_loss_mode=js only"),
+        ({f"{ACTOR}sft_js_exp_weight": 3}, "sft_js_exp_weight=3 has no effect"),
         (
             of_mode("js") | {f"{ACTOR}sft_loss_form": "generator", f"{ACTOR}sft_js_exp_weight": 3.0},
-            "sft_js_exp_weight=3.0 weighs one half of the divergence against the other, and actor.sft_loss_mode=js w",
+            "sft_js_exp_weight=3.0 has no effect with actor.sft_loss_mode=js with sft_loss_form=generator",
         ),
-        (of_mode("none") | {f"{ACTOR}alpha_coeff": 0.8}, "alpha_coeff=0.8 is read by sft_loss_mode=alpha only"),
         (
             {f"{ACTOR}sft_importance_max": 5.0},
-            "sft_importance_max=5.0 is of rows of D_exp, and actor.sft_loss_mode=js_",
+            "sft_importance_max=5.0 has no effect",
         ),
         (
             of_mode("reverse_kl", store=False, reference=True) | {f"{ACTOR}sft_log_ratio_max": 5.0},
-            "sft_log_ratio_max=5.0 bounds tokens of D_pef, and actor.sft_loss_mode=reverse_kl has no term on them",
+            "sft_log_ratio_max=5.0 has no effect",
         ),
-        (of_mode("forward") | {f"{ACTOR}sft_log_ratio_max": 5.0}, "does nothing with sft_kl_estimator=k1"),
+        (of_mode("forward") | {f"{ACTOR}sft_log_ratio_max": 5.0}, "sft_log_ratio_max=5.0 has no effect"),
         (
             of_mode("forward", estimator="topk") | {f"{ACTOR}sft_kl_estimator": "k3"},
-            "sft_kl_estimator=k3 is of sampled tokens, and actor.sft_loss_estimator=topk compares whole",
+            "sft_kl_estimator=k3 has no effect",
         ),
-        ({"algorithm.pkpo_k": 4}, "pkpo_k=4 is of adv_estimator=pkpo, and this is algorithm.adv_estimator=grpo"),
+        ({"algorithm.pkpo_k": 4}, "pkpo_k=4 has no effect"),
         (
             {"reward.reward_manager.name": "rate_limited"},
             "rate_limited turns a failure of the scorer into a reward of 0: use naive or dapo",
         ),
-        (of_mode("none") | {f"{ACTOR}sft_importance_max": 9.0}, "sft_importance_max=9.0 is of a rehearsal, and"),
         (
             CORRECTS | {"actor_rollout_ref.rollout.calculate_log_probs": False},
             "rollout_correction.rollout_is=token needs the rollout's log-probs: set",
@@ -138,11 +139,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             {"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"},
             "kl_ctrl.type=adaptive changes its coefficient in every step, and no checkpoint has it",
         ),
-        ({f"{ACTOR}checkpoint.async_save": True}, "with it verl does not note which checkpoint is the newest"),
         (of_mode("none"), "data.sft_pt="),
         (
             of_mode("none", store=False) | {f"{ACTOR}sft_loss_coeff": 0.2},
-            "actor.sft_loss_coeff=0.2 is of a rehearsal, and actor.sft_loss_mode=none, the default, has none: choose",
+            "actor.sft_loss_coeff=0.2 has no effect",
         ),
         (
             LORA | {f"{MODEL}lora_adapter_path": "/a/b"},
@@ -152,11 +152,11 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             {"algorithm.adv_estimator": "rloo", "actor_rollout_ref.rollout.n": 1},
             "adv_estimator=rloo compares the responses to a prompt, and there is one (actor_rollout_ref.rollout.n=1)",
         ),
-        ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 is of type=cosine, and the type is constant"),
+        ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 has no effect"),
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
         (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
         (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
-        (of_mode("js_low_var", estimator="topk") | TAIL | UNBOUNDED, "is for sampled tokens of D_pef"),
+        (of_mode("js_low_var", estimator="topk") | TAIL | UNBOUNDED, "sft_baseline=tail has no effect"),
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
         ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
@@ -172,18 +172,10 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             CRITIC | {"critic.loss_agg_mode": "seq-mean-token-sum-norm"},
             "critic.loss_agg_mode=seq-mean-token-sum-norm divides by the longest response",
         ),
-        (
-            {f"{POLICY_LOSS}loss_mode": "clip_cov", f"{POLICY_LOSS}clip_cov_lb": 5.0},
-            "clip_cov_lb=5.0 is not below clip_cov_ub=5.0, so that loss_mode=clip_cov leaves no token out",
-        ),
         (PKPO, "algorithm.pkpo_k=8 is more than the rollout.n=4 samples of a prompt: lower it"),
         (
             W_REINFORCE | {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
             "success_cap=0.6 counts the correct responses of a group, but rollout.n=1 makes none: use 2 or more",
-        ),
-        (
-            FILTERED | {"algorithm.success_cap": 0.6, "trainer.v1.sampler.custom_sampler.path": "mine.py"},
-            "success_cap=0.6 with algorithm.filter_groups.enable=True drops groups from verl's own replay buffer",
         ),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
         (
@@ -191,7 +183,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
         ),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
-        ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 is of type=warmup or cosine, and the type is constant"),
+        ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 has no effect"),
         (
             {f"{ACTOR}ppo_mini_batch_size": 3},
             "data.train_batch_size=8 is not a multiple of actor_rollout_ref.actor.ppo_mini_batch_size=3",
@@ -226,19 +218,16 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (
             of_mode("none", store=False) | {"trainer.n_gpus_per_node": 3},
             "3 data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the 16 D_exp rows of a "
-            "mini-batch (actor.ppo_mini_batch_size=4 x rollout.n=4): use a number of ranks that divides 16, or "
-            "ppo_mini_batch_size=3.",
+            "mini-batch",
         ),
         (
             SHORT | {TOKENS: 127},
-            "ppo_max_token_len_per_gpu=127 is less than the longest row, verl's padding of 128 tokens, which",
+            "is less than the longest row, verl's padding of 128 tokens",
         ),
-        (PLAIN | {"algorithm.adv_estimator": "mine"}, "='mine' is unknown: use one of gae, "),
-        ({"trainer.best_metric": "dph/keep_rate", **VALIDATES}, "is measured by the keep probe, and this run has none"),
-        ({"trainer.best_metric": "dph/keep_rat", **VALIDATES}, "is not a metric of validation: use one of dph/va"),
+        (PLAIN | {"algorithm.adv_estimator": "maxrll"}, "adv_estimator=maxrll is unknown: use one of gae, "),
         (
-            {"trainer.best_metric": "dph/val_accuracy", "data.val_files": []},
-            "is a metric of validations, and this run has",
+            {"trainer.best_metric": "dph/keep_rate"},
+            "is not a metric of validation: use one of dph/val_ac",
         ),
         ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
         ({"actor_rollout_ref.rollout.mode": "sync"}, "verl rejects these settings: Error in call to target"),
@@ -287,8 +276,6 @@ def test_settings_that_go_together_are_accepted(run, changes):
 def test_a_critic_is_checked_as_the_actor_is(run):
     critic = {"algorithm.adv_estimator": "gae", "critic.model.path": run.model}
     run.prepare(critic)
-    short = critic | {"critic.ppo_infer_max_token_len_per_gpu": 1023}
-    assert "critic.ppo_infer_max_token_len_per_gpu=1023 is less than the longest row, data.max" in run.rejection(short)
     capped = critic | {"algorithm.success_cap": 0.6}
     assert "success_cap=0.6 sets the advantages of whole groups to 0" in run.rejection(capped)
 

@@ -66,7 +66,6 @@ VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
         ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0, or greater than or equal to 8."),
         ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be "),
         (f"{ACTOR}policy_loss.loss_mode", "klcov", "loss_mode='klcov' is unknown: use one of vanilla"),
-        ("algorithm.adv_estimator", "pass_k", "adv_estimator='pass_k' is unknown: use one of gae, grpo"),
         ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be "),
         (
             f"{ACTOR}optim.warmup_style",
@@ -85,12 +84,9 @@ def test_a_wrong_value_is_named(run, setting, value, sentence):
 
 
 def test_a_batch_that_the_prompts_do_not_fill(run):
-    """8 prompts and 8 rows of D_pef; verl would divide by the 0 steps of an epoch."""
+    """8 prompts and 8 rows of D_pef."""
     sentence = run.rejection({"data.train_batch_size": 16})
     assert sentence.startswith("data.train_batch_size=16 is more than the 8 prompts of data.train_files, and a step")
-    sentence = run.rejection({"data.train_max_samples": 7})
-    assert sentence.startswith("data.train_batch_size=8 is more than data.train_max_samples=7, the prompts that verl")
-    run.prepare({"data.train_max_samples": 8})
     assert "holds 8 rows, but data.sft_batch_size=16 are used in every" in run.rejection({"data.sft_batch_size": 16})
 
 
@@ -109,10 +105,6 @@ def test_a_prompt_that_verl_would_cut_is_rejected(run, key, caplog):
     with caplog.at_level(logging.WARNING):
         run.prepare(changes)
     assert "1 of 9 prompts are longer" in caplog.text and "are left out" in caplog.text
-    if key == "train_files":
-        pd.DataFrame(rows[:8]).to_parquet(longer)
-        sentence = "data.train_batch_size=8 is more than the 7 prompts of data.train_files that are short enough"
-        assert sentence in run.rejection(changes)
 
 
 def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
@@ -158,9 +150,6 @@ def test_without_validation_files_nothing_is_validated(run):
     config = run.prepare({"data.val_files": [], "trainer.test_freq": 5})
     assert (config.trainer.test_freq, config.trainer.val_before_train) == (-1, False)
     assert config.data.val_files == run.data
-    assert "keep_probe.prompts=4 is measured in validations, and there is none" in run.rejection(
-        {"data.val_files": None, PROBE + "prompts": 4}
-    )
 
 
 def test_a_run_that_only_validates_trains_nothing(run):
@@ -174,7 +163,7 @@ def test_a_run_that_only_validates_trains_nothing(run):
 def test_without_a_policy_loss_there_is_a_rehearsal(run):
     run.prepare({f"{ACTOR}policy_loss_coeff": 0})
     message = run.rejection(of_mode("none") | {f"{ACTOR}policy_loss_coeff": 0.5})
-    assert message.startswith("actor.policy_loss_coeff=0.5 weighs the policy loss against a rehearsal, and sft_loss")
+    assert message.startswith("actor.policy_loss_coeff=0.5 has no effect with actor.sft_loss_mode=none")
 
 
 @pytest.mark.parametrize(("mode", "warned"), [("forward", False), ("js_low_var", True)])

@@ -3,7 +3,7 @@
 import pyarrow.parquet as pq
 from omegaconf import DictConfig
 
-from rl.checks.files import files_of, prompt_settings
+from rl.checks.files import check_set, files_of, prompt_settings
 from rl.common.errors import UserError
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 from rl.data.rows import SAMPLES, Row, iterate_rows, read_rows
@@ -28,7 +28,7 @@ def rows(config: DictConfig) -> list[Row]:
     if "train_files" in names:
         _check_groups(config)
     if has_keep_probe(config):
-        _check_probe(config.trainer.keep_probe)
+        _check_probe(config)
     return found
 
 
@@ -40,7 +40,7 @@ def check_lengths(config: DictConfig) -> int:
 
     Raises:
         UserError: a prompt of training or validation is longer than data.max_prompt_length, and
-            data.filter_overlong_prompts does not leave it out; or too few are left for a batch.
+            data.filter_overlong_prompts does not leave it out.
     """
     found = {}
     for key in ("train_files", "val_files"):
@@ -49,18 +49,7 @@ def check_lengths(config: DictConfig) -> int:
                 _, found[key] = tokenized_prompts(config, files_of(config.data[key]))
             except UserError as error:
                 raise UserError(f"data.{key}: {error}") from None
-    left, size, most = len(found["train_files"]), config.data.train_batch_size, config.data.train_max_samples
-    if 0 < most < size:  # verl would divide by the 0 steps of an epoch
-        raise UserError(
-            f"data.train_batch_size={size} is more than data.train_max_samples={most}, the prompts that verl takes of "
-            "data.train_files: raise it, or set -1 to take all."
-        )
-    if left < size:
-        raise UserError(
-            f"data.train_batch_size={size} is more than the {left} prompts of data.train_files that are short enough "
-            f"(data.max_prompt_length={config.data.max_prompt_length}): raise the length, or lower the batch."
-        )
-    return min(left, most) if most > 0 else left
+    return len(found["train_files"])
 
 
 def _check_groups(config: DictConfig) -> None:
@@ -73,11 +62,13 @@ def _check_groups(config: DictConfig) -> None:
             )
 
 
-def _check_probe(probe: DictConfig) -> None:
+def _check_probe(config: DictConfig) -> None:
+    probe = config.trainer.keep_probe
     for key, metric, name in (
         ("solved_files", "dph/keep_rate finds what the initial policy solved", CORRECT_NAME),
         ("unsolved_files", "dph/newly_solved finds what it did not solve", WRONG_NAME),
     ):
+        check_set(config, f"trainer.keep_probe.{key}")
         read_rows(files_of(probe[key]))
         for file in files_of(probe[key]):
             if BASE_CORRECT not in pq.read_schema(file).names:

@@ -19,17 +19,6 @@ from verl.dph.sampling.job import override_config, tokenizer_of
 from verl.dph.sampling.rollout_engine import ranks_of
 from verl.dph.training.config import has_critic, has_divergence
 
-# Of a role's micro-batches: the section of the settings, their prefix, and what chooses between tokens and rows (None:
-# tokens, always). The rollout's are of the actor's pass for old log-probs.
-_MICRO_BATCHES = {
-    "actor_rollout_ref.actor": (
-        ("actor_rollout_ref.actor", "ppo", "use_dynamic_bsz"),
-        ("actor_rollout_ref.rollout", "log_prob", "log_prob_use_dynamic_bsz"),
-    ),
-    "actor_rollout_ref.ref": (("actor_rollout_ref.ref", "log_prob", "log_prob_use_dynamic_bsz"),),
-    "critic": (("critic", "ppo_infer", None),),
-}
-
 
 @dataclass
 class Role:
@@ -86,16 +75,16 @@ def micro_batches(config: DictConfig) -> Iterator[str]:
     longest, words = _longest_row(config.data)
     if longest < PADDING_ROW:
         longest, words = PADDING_ROW, f"verl's padding of {PADDING_ROW} tokens"
-    for role in roles(config):
-        for name, prefix, switch in _MICRO_BATCHES[role.name]:
-            settings = OmegaConf.select(config, name)
-            by_tokens, limit = not switch or settings[switch], settings[f"{prefix}_max_token_len_per_gpu"]
-            if by_tokens and limit is not None and limit * role.ulysses < longest:
-                ranks = "" if role.ulysses == 1 else f" x {role.ulysses} ranks (Ulysses)"
-                yield (
-                    f"{name}.{prefix}_max_token_len_per_gpu={limit}{ranks} is less than the longest row, {words}, "
-                    "which a micro-batch must hold: raise it, or lower a length."
-                )
+    settings, ranks = config.actor_rollout_ref, next(roles(config)).ulysses
+    prefixes = {"actor": "ppo", "rollout": "log_prob"} | ({"ref": "log_prob"} if need_reference_policy(config) else {})
+    for name, prefix in prefixes.items():
+        limit = settings[name][f"{prefix}_max_token_len_per_gpu"]
+        by_tokens = settings[name]["use_dynamic_bsz" if name == "actor" else "log_prob_use_dynamic_bsz"]
+        if by_tokens and limit is not None and limit * ranks < longest:
+            yield (
+                f"actor_rollout_ref.{name}.{prefix}_max_token_len_per_gpu={limit} (x {ranks} ranks of Ulysses) is less "
+                f"than the longest row, {words}, which a micro-batch must hold: raise it, or lower a length."
+            )
 
 
 def context(config: DictConfig) -> Iterator[str]:
@@ -190,12 +179,6 @@ def soft_capping(config: DictConfig) -> Iterator[str]:
 def lora(config: DictConfig) -> Iterator[str]:
     prefix, model = "actor_rollout_ref.model", config.actor_rollout_ref.model
     if not model.lora_rank:
-        for name, value in (("lora.rank", model.lora.rank), ("lora_adapter_path", model.lora_adapter_path)):
-            if value:
-                yield (
-                    f"{prefix}.{name}={value} makes no adapter with FSDP, which reads lora_rank: set "
-                    f"{prefix}.lora_rank."
-                )
         return
     others = {
         "the hf rollout, which takes whole weights": config.actor_rollout_ref.rollout.name == "hf",

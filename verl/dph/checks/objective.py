@@ -1,6 +1,5 @@
 """Rules on the objective of a run: the D_pef store, the divergence, eta, the baselines (rules.py lists them)."""
 
-import math
 from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
@@ -25,10 +24,6 @@ from verl.dph.training.config import (
 
 # verl's policy losses that divide by a number of responses, whatever loss_agg_mode says.
 RESPONSE_MEANS = ("geo_mean", "sapo")
-
-CONTROL = "actor.sft_loss_control"
-# Which of its types read a setting of it.
-READ_BY = {"warmup_steps": WITH_WARMUP, "final_ratio": ("cosine",)}
 
 
 def store_writing(config: DictConfig) -> Iterator[str]:
@@ -92,18 +87,63 @@ def loss_of_micro_batches(config: DictConfig) -> Iterator[str]:
             )
 
 
+def unread(config: DictConfig) -> Iterator[str]:
+    """Settings that this run does not read: its user would take it for another run."""
+    actor, algorithm = config.actor_rollout_ref.actor, config.algorithm
+    if actor.generate_sft:
+        return
+    on_pef, on_exp = active_forms(config)
+    has_term = on_pef or on_exp
+    sampled = on_pef and actor.sft_loss_estimator == "sampled"
+    linear = (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1")
+    is_read = {name: other.mode == actor.sft_loss_mode for other in DIVERGENCES.values() for name in other.reads}
+    is_read["sft_js_exp_weight"] &= on_pef and on_exp
+    is_read["sft_kl_estimator"] &= sampled
+    is_read |= dict.fromkeys(("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form"), has_term)
+    is_read |= {"policy_loss_coeff": has_term, "sft_loss_estimator": on_pef, "sft_baseline": sampled}
+    is_read |= {"sft_log_ratio_max": sampled and not linear}
+    is_read |= dict.fromkeys(("sft_importance_max", "sft_policy_log_ratio_max"), on_exp)
+    found = [(f"actor.{name}", actor[name], Rehearsal.default(name), read) for name, read in is_read.items()]
+    control, has_warmup = actor.sft_loss_control, actor.sft_loss_control.type in WITH_WARMUP
+    for name, read in {"type": has_term, "warmup_steps": has_warmup, "final_ratio": control.type == "cosine"}.items():
+        found.append((f"actor.sft_loss_control.{name}", control[name], Eta.default(name), read))
+    found += [
+        ("algorithm.pkpo_k", algorithm.pkpo_k, Baselines.default("pkpo_k"), algorithm.adv_estimator == PKPO),
+        ("data.sft_pt", config.data.sft_pt, None, on_pef),
+    ]
+    for key, value, default, read in found:
+        if not read and value not in (None, default):
+            yield (
+                f"{key}={value} has no effect with {_mode(actor)}, sft_loss_estimator={actor.sft_loss_estimator} and "
+                f"adv_estimator={algorithm.adv_estimator}: remove it, or choose what reads it."
+            )
+
+
+def _mode(actor: DictConfig) -> str:
+    form = "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
+    return f"actor.sft_loss_mode={actor.sft_loss_mode}{form}"
+
+
 def divergence(config: DictConfig) -> Iterator[str]:
     """What a mode needs and what it cannot use (docs/explanation/method.md, "Modes")."""
-    actor = config.actor_rollout_ref.actor
-    yield from _of_another_mode(actor)
+    actor, (_, on_exp) = config.actor_rollout_ref.actor, active_forms(config)
     if actor.sft_loss_mode == "none":
-        yield from _of_no_mode(config)
         return
-    mode = f"actor.sft_loss_mode={actor.sft_loss_mode}"
-    mode += "" if actor.sft_loss_form == "auto" else f" with sft_loss_form={actor.sft_loss_form}"
+    mode = _mode(actor)
     yield from _beside_divergence(config, mode)
-    yield from _forms(config, mode)
-    yield from _estimator(config, mode)
+    if on_exp and not actor.use_kl_loss:
+        has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
+        hint = " (or name the D_pef store in data.sft_pt)" if has_both else ""
+        yield (
+            f"{mode} compares the policy's own samples with the initial policy and needs a reference model: set "
+            f"actor.use_kl_loss=True{hint}; verl's own KL term is left out."
+        )
+    yield from _baseline(actor, mode)
+    if actor.sft_loss_estimator == "topk":
+        yield from _without_logits(config, "actor.sft_loss_estimator=topk", "use sft_loss_estimator=sampled")
+    control = actor.sft_loss_control
+    if control.type == "warmup" and control.warmup_steps == 0:
+        yield "actor.sft_loss_control.warmup_steps=0 must be at least 1 with type=warmup."
 
 
 def _beside_divergence(config: DictConfig, mode: str) -> Iterator[str]:
@@ -130,107 +170,11 @@ def _beside_divergence(config: DictConfig, mode: str) -> Iterator[str]:
         )
 
 
-def _forms(config: DictConfig, mode: str) -> Iterator[str]:
-    """What the terms on D_pef and on D_exp need, and settings of the term that the mode lacks."""
-    actor, data = config.actor_rollout_ref.actor, config.data
-    on_pef, on_exp = active_forms(config)
-    if on_exp and not actor.use_kl_loss:
-        has_both = (actor.sft_loss_mode, actor.sft_loss_form) == ("alpha", "auto")
-        hint = " (or name the D_pef store in data.sft_pt)" if has_both else ""
-        yield (
-            f"{mode} compares the policy's own samples with the initial policy and needs a reference model: set "
-            f"actor.use_kl_loss=True{hint}; verl's own KL term is left out."
-        )
-    if not on_pef and (data.sft_files or data.sft_pt):
-        yield (
-            f"{mode} has no term on D_pef, but data.sft_files={data.sft_files} and data.sft_pt={data.sft_pt} are set: "
-            "set both to null."
-        )
-    yield from _baseline(actor, mode, on_pef)
-    if actor.sft_loss_mode == "js" and actor.sft_js_exp_weight is not None and not (on_pef and on_exp):
-        yield (
-            f"actor.sft_js_exp_weight={actor.sft_js_exp_weight} weighs one half of the divergence against the other, "
-            f"and {mode} has a single one: leave it out."
-        )
-    if not on_exp:
-        for name in ("sft_importance_max", "sft_policy_log_ratio_max"):
-            if actor[name] != Rehearsal.default(name):
-                yield f"actor.{name}={actor[name]} is of rows of D_exp, and {mode} has no term on them: leave it out."
-
-
-def _estimator(config: DictConfig, mode: str) -> Iterator[str]:
-    """Settings of the term on D_pef, by its estimator."""
-    actor = config.actor_rollout_ref.actor
-    on_pef, _ = active_forms(config)
-    bound = actor.sft_log_ratio_max not in (None, Rehearsal.default("sft_log_ratio_max"))
-    if bound and not on_pef:
-        yield (
-            f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds tokens of D_pef, and {mode} has no term on "
-            "them: leave it out (actor.sft_policy_log_ratio_max is of D_exp)."
-        )
-    if actor.sft_loss_estimator != "topk":
-        if bound and (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1"):
-            yield (
-                f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} does nothing with sft_kl_estimator=k1, which is "
-                "linear everywhere: leave it out, or use k3."
-            )
-        return
-    if actor.sft_kl_estimator != Rehearsal.default("sft_kl_estimator"):
-        yield (
-            f"actor.sft_kl_estimator={actor.sft_kl_estimator} is of sampled tokens, and "
-            "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
-        )
-    if bound:
-        yield (
-            f"actor.sft_log_ratio_max={actor.sft_log_ratio_max} bounds sampled tokens, and "
-            "actor.sft_loss_estimator=topk compares whole distributions: leave it out, or use sampled."
-        )
-    if not on_pef:
-        yield f"actor.sft_loss_estimator=topk compares stored distributions, and {mode} uses none: use sampled."
-    yield from _without_logits(config, "actor.sft_loss_estimator=topk", "use sft_loss_estimator=sampled")
-
-
-def _of_no_mode(config: DictConfig) -> Iterator[str]:
-    """Settings of a rehearsal that a run without one would take for its own, as if it rehearsed."""
-    actor, data = config.actor_rollout_ref.actor, config.data
-    if actor.policy_loss_coeff != 1:
-        yield (
-            f"actor.policy_loss_coeff={actor.policy_loss_coeff} weighs the policy loss against a rehearsal, and "
-            "sft_loss_mode=none has none: choose a mode, or leave it at 1."
-        )
-    names = ["sft_log_ratio_max", "sft_importance_max", "sft_policy_log_ratio_max", "sft_baseline"]
-    others = {}
-    if not actor.generate_sft:
-        names += ["sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "sft_loss_estimator"]
-        kind = actor.sft_loss_control.type
-        others = {f"data.sft_pt={data.sft_pt}": data.sft_pt, f"{CONTROL}.type={kind}": kind != Eta.default("type")}
-    found = {f"actor.{name}={actor[name]}": actor[name] not in (None, Rehearsal.default(name)) for name in names}
-    for setting, given in (found | others).items():
-        if given:
-            yield (
-                f"{setting} is of a rehearsal, and actor.sft_loss_mode=none, the default, has none: choose a mode, or "
-                "leave it out."
-            )
-
-
-def _of_another_mode(actor: DictConfig) -> Iterator[str]:
-    """Settings that only another mode reads."""
-    for other in DIVERGENCES.values():
-        for name in () if other.mode == actor.sft_loss_mode else other.reads:
-            if actor[name] != Rehearsal.default(name):
-                yield (
-                    f"actor.{name}={actor[name]} is read by sft_loss_mode={other.mode} only, and the mode is "
-                    f"{actor.sft_loss_mode}: leave it out, or choose that mode."
-                )
-
-
-def _baseline(actor: DictConfig, mode: str, on_pef: bool) -> Iterator[str]:
+def _baseline(actor: DictConfig, mode: str) -> Iterator[str]:
+    setting = f"actor.sft_baseline={actor.sft_baseline}"
     if actor.sft_baseline == "centred":
         return
-    setting = f"actor.sft_baseline={actor.sft_baseline}"
-    if not on_pef or actor.sft_loss_estimator == "topk":
-        yield f"{setting} is for sampled tokens of D_pef, which {mode} does not compare here: use centred."
-    elif actor.sft_loss_mode == "forward":
+    if actor.sft_loss_mode == "forward":
         yield f"{setting} is what actor.sft_kl_estimator=k1, the default, gives {mode}: use centred."
     elif MODES[actor.sft_loss_mode] not in TAIL_FORMS:
         yield f"{setting} does not exist for {mode}, whose f'(inf) is infinite: use centred."
@@ -246,8 +190,6 @@ def advantages(config: DictConfig) -> Iterator[str]:
     algorithm, reward, n = config.algorithm, config.reward, config.actor_rollout_ref.rollout.n
     estimator = f"algorithm.adv_estimator={algorithm.adv_estimator}"
     yield from _success_cap(config)
-    if algorithm.adv_estimator != PKPO and algorithm.pkpo_k != Baselines.default("pkpo_k"):
-        yield f"algorithm.pkpo_k={algorithm.pkpo_k} is of adv_estimator=pkpo, and this is {estimator}: leave it out."
     if algorithm.adv_estimator == PKPO and algorithm.pkpo_k > n:
         yield f"algorithm.pkpo_k={algorithm.pkpo_k} is more than the rollout.n={n} samples of a prompt: lower it."
     if algorithm.adv_estimator == MAXRL and algorithm.use_kl_in_reward:
@@ -281,32 +223,6 @@ def _success_cap(config: DictConfig) -> Iterator[str]:
             f"{cap} sets the advantages of whole groups to 0, and algorithm.adv_estimator=gae has a critic instead of "
             "groups: use grpo, or success_cap=null."
         )
-    if algorithm.filter_groups.enable and OmegaConf.select(config, "trainer.v1.sampler.custom_sampler.path"):
-        yield (
-            f"{cap} with algorithm.filter_groups.enable=True drops groups from verl's own replay buffer, which "
-            "trainer.v1.sampler.custom_sampler replaces: leave the sampler out, or set filter_groups.enable=False."
-        )
-
-
-def clip_cov(config: DictConfig) -> Iterator[str]:
-    policy_loss = config.actor_rollout_ref.actor.policy_loss
-    if policy_loss.loss_mode == "clip_cov" and policy_loss.clip_cov_lb >= policy_loss.clip_cov_ub:
-        yield (
-            f"actor.policy_loss.clip_cov_lb={policy_loss.clip_cov_lb} is not below clip_cov_ub="
-            f"{policy_loss.clip_cov_ub}, so that loss_mode=clip_cov leaves no token out: lower it."
-        )
-
-
-def eta_schedule(config: DictConfig) -> Iterator[str]:
-    """Settings of actor.sft_loss_control that do nothing or contradict each other."""
-    control = config.actor_rollout_ref.actor.sft_loss_control
-    kind = control.type
-    if kind == "warmup" and control.warmup_steps == 0:
-        yield f"{CONTROL}.warmup_steps=0 must be at least 1 with type=warmup."
-    for name, types in READ_BY.items():
-        if kind not in types and control[name] != Eta.default(name):
-            of = " or ".join(types)
-            yield f"{CONTROL}.{name}={control[name]} is of type={of}, and the type is {kind}: leave it out."
 
 
 def whole_mini_batches(config: DictConfig) -> Iterator[str]:
@@ -322,12 +238,10 @@ def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
     actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
     rows, ranks = mini_batch_rows(config)[0], data_parallel_ranks(config)
     if rows % ranks and not actor.generate_sft:
-        step = ranks // math.gcd(ranks, n)
-        nearest = max(step, round(actor.ppo_mini_batch_size / step) * step)
         yield (
-            f"{ranks} data-parallel ranks ({RANKS}) do not divide the {rows} D_exp "
-            f"rows of a mini-batch (actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} x rollout.n={n}): use a "
-            f"number of ranks that divides {rows}, or ppo_mini_batch_size={nearest}."
+            f"{ranks} data-parallel ranks ({RANKS}) do not divide the {rows} D_exp rows of a mini-batch "
+            f"(actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} x rollout.n={n}): use a number of ranks that "
+            f"divides {rows}, or another ppo_mini_batch_size."
         )
 
 

@@ -5,7 +5,7 @@ from itertools import chain
 
 import ray
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
+from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 
 from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_model, check_set
@@ -45,19 +45,17 @@ def check(config: DictConfig) -> None:
 
 def names(config: DictConfig) -> Iterator[str]:
     """Names that verl looks up in the first step, or takes for nothing: a checkpoint of unknown parts is empty."""
-    choices = {
-        "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
-        "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
-    }
-    if config.actor_rollout_ref.model.external_lib:  # its workers import it, and it may register others
-        choices = {}
+    loss = config.actor_rollout_ref.actor.policy_loss.loss_mode
+    # The workers import an external_lib, which may register others.
+    if loss not in POLICY_LOSS_REGISTRY and not config.actor_rollout_ref.model.external_lib:
+        known = ", ".join(POLICY_LOSS_REGISTRY)
+        yield f"actor_rollout_ref.actor.policy_loss.loss_mode={loss!r} is unknown: use one of {known}."
     for role in model.roles(config):
-        choices |= {f"{role.name}.checkpoint.{name}": CONTENT_BYTES for name in ("save_contents", "load_contents")}
-    for key, known in choices.items():
-        value = OmegaConf.select(config, key)
-        chosen = [value] if isinstance(value, str) else value or ()  # a frozen reference has no checkpoint
-        if unknown := [name for name in chosen if name not in known]:
-            yield f"{key}={unknown[0]!r} is unknown: use one of {', '.join(known)}."
+        for name in ("save_contents", "load_contents"):
+            # A frozen reference has no checkpoint.
+            for part in OmegaConf.select(config, f"{role.name}.checkpoint.{name}") or ():
+                if part not in CONTENT_BYTES:
+                    yield f"{role.name}.checkpoint.{name}={part!r} is unknown: use one of {', '.join(CONTENT_BYTES)}."
 
 
 def reward_manager(config: DictConfig) -> Iterator[str]:
@@ -123,18 +121,13 @@ def samples_of_store(config: DictConfig) -> Iterator[str]:
         yield from samples(config)
 
 
-def of_no_checkpoint(config: DictConfig) -> Iterator[str]:
-    """What a resumed run would lack (verl's trainer_base.py)."""
+def adaptive_kl(config: DictConfig) -> Iterator[str]:
+    """What a resumed run would have lost (verl's trainer_base.py)."""
     control = config.algorithm.kl_ctrl
     if config.algorithm.use_kl_in_reward and control.type == "adaptive":
         yield (
             "algorithm.kl_ctrl.type=adaptive changes its coefficient in every step, and no checkpoint has it: a "
             f"resumed run would start again at kl_coef={control.kl_coef}; use fixed."
-        )
-    if config.actor_rollout_ref.actor.checkpoint.get("async_save"):
-        yield (
-            "actor.checkpoint.async_save=True is of Megatron: with it verl does not note which checkpoint is the "
-            "newest, and a resumed run would start anew; leave it out."
         )
 
 
@@ -171,36 +164,15 @@ def replicas(config: DictConfig) -> Iterator[str]:
             yield f"{words} does not divide {name}={found}: use a divisor of {found}."
 
 
-def keep_probe(config: DictConfig) -> Iterator[str]:
-    """The probe needs validations and both files of prompts."""
-    trainer = config.trainer
-    if not has_keep_probe(config):
-        return
-    prompts = f"trainer.keep_probe.prompts={trainer.keep_probe.prompts}"
-    if not _validates(trainer):
-        yield (
-            f"{prompts} is measured in validations, and there is none (data.val_files, trainer.test_freq, "
-            "trainer.val_before_train): validate, or set prompts to 0."
-        )
-    for key in ("solved_files", "unsolved_files"):
-        if not trainer.keep_probe[key]:
-            yield f"trainer.keep_probe.{key} is not set, and {prompts} needs it: name the file, or set prompts to 0."
-
-
 def best_metric(config: DictConfig) -> Iterator[str]:
     """A validation logs the metric of the best checkpoint. The names of verl's own metrics depend on the data."""
-    trainer, ours = config.trainer, (ACCURACY, *PROBE_METRICS)
-    metric = trainer.best_metric
+    ours = (ACCURACY, *(PROBE_METRICS if has_keep_probe(config) else ()))
+    metric = config.trainer.best_metric
     if metric is None or config.actor_rollout_ref.actor.generate_sft:
         return
-    setting = f"trainer.best_metric={metric}"
-    if not _validates(trainer):
-        yield f"{setting} is a metric of validations, and this run has none: set data.val_files and trainer.test_freq."
-    if metric in PROBE_METRICS and not has_keep_probe(config):
-        yield f"{setting} is measured by the keep probe, and this run has none: set trainer.keep_probe.prompts."
     if metric.startswith("dph/") and metric not in ours and not metric.startswith("dph/val/"):
         names = ", ".join((*ours, "dph/val/..."))
-        yield f"{setting} is not a metric of validation: use one of {names} or verl's val-core/..."
+        yield f"trainer.best_metric={metric} is not a metric of validation: use one of {names} or verl's val-core/..."
 
 
 def _validates(trainer: DictConfig) -> bool:
@@ -270,7 +242,7 @@ RULES = (
     reward_manager,
     bypass_mode,
     rollout_correction,
-    of_no_checkpoint,
+    adaptive_kl,
     trainer_mode,
     replicas,
     ray_cpus,
@@ -280,17 +252,15 @@ RULES = (
     model.context,
     model.soft_capping,
     model.lora,
-    keep_probe,
     best_metric,
     greedy_validation,
     samples_of_store,
     objective.store_writing,
     objective.divergence,
+    objective.unread,
     objective.loss_of_micro_batches,
     objective.advantages,
-    objective.clip_cov,
     model.text_only,
-    objective.eta_schedule,
     objective.whole_mini_batches,
     objective.ranks_of_d_exp,
     objective.rehearsal_shares,
