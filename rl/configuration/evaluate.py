@@ -43,7 +43,7 @@ class Evaluate(Section, at="evaluate"):
     """Keys of the rows' extra_info by which the report groups results, e.g. [difficulty, source]. null: difficulty, if
     the rows have it."""
     output: Path = MISSING
-    """Folder for <model>/<split>.jsonl and, with a base, report.json, report.html, tables.md and tables.tex."""
+    """Folder for <model>/<split>.jsonl and, with a base, report.json, report.html and tables.md."""
     n: Count = 32
     """Samples per prompt of evaluate.splits, drawn with actor_rollout_ref.rollout's temperature, top_p, top_k and seed.
     The report has Pass@k for k up to n."""

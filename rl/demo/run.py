@@ -234,7 +234,7 @@ def results_table(report: dict) -> str:
             rows.append(Row(label, "", [cell and replace(cell, low=None, high=None) for cell in cells]))
     inside, outside = (report[BASE][split]["prompts"] for split in SPLITS)
     caption = f"In per cent of {inside} questions, and of {outside} about what training never saw (new):"
-    return as_text(Table("", caption, list(columns), rows))
+    return as_text(Table(caption, list(columns), rows))
 
 
 def next_commands(demo: Demo, dph: str) -> dict[str, str]:

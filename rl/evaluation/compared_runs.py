@@ -13,7 +13,7 @@ from rl.data.sample_file import read_metadata
 from rl.data.training_run import VERDICT, newest_checkpoint, newest_manifest, read_record, step_of
 from rl.evaluation.analysis.questions import are_those_sampled, groups_of
 from rl.evaluation.outputs import SPEC
-from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, Checkpoint, MethodSpec, ReportSpec, read_spec, specification
+from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, MethodSpec, ReportSpec, read_spec, specification
 
 EVALUATION = "evaluation"
 
@@ -64,42 +64,31 @@ def comparison_spec(named: Mapping[str, Path], title: str = "Training runs compa
 
     Raises:
         UserError: a folder is not a run, the run has not ended or has no samples; or the runs have another base, other
-            settings or no split in common.
+            settings or other splits.
     """
     candidates = [read_candidate(name, folder) for name, folder in named.items()]
     specs = [candidate.evaluation for candidate in candidates]
     first = specs[0]
     for candidate in candidates:
         _require_same_base(candidate, first)
-    splits = [split for split in first.splits if all(split in spec.splits for spec in specs)]
-    if not splits:
-        each = "; ".join(", ".join(spec.splits) for spec in specs)
-        raise UserError(f"The evaluations have no split in common ({each}): evaluate all runs on one.")
     methods = {name: first.methods[name] for name in (BASE, BASE_AGAIN) if name in first.methods}
     for candidate in candidates:
-        for name, method in _methods_of(candidate, methods).items():
-            methods[name] = method
-    left_out = sorted({split for spec in specs for split in spec.splits} - {*splits})
-    asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items() if split in splits}
+        methods |= _methods_of(candidate, methods)
+    asked = {split: files for spec in reversed(specs) for split, files in spec.questions.items()}
     found = {split: files for split, files in asked.items() if _are_there(first, split, files)}
-    caveats = [f"Left out, because not all runs were evaluated on it: {', '.join(left_out)}."] if left_out else []
-    if unknown := [split for split in asked if split not in found]:
-        caveats.append(
-            f"Without questions and groups, because the data files are gone or changed: {', '.join(unknown)}."
-        )
-    keys = list(dict.fromkeys(key for spec in specs for key in spec.groups))
+    keys, gone = list(dict.fromkeys(key for spec in specs for key in spec.groups)), [*asked.keys() - found.keys()]
     content = {
         "title": title,
         "summary": f"{', '.join(named)}, compared on the samples of their evaluations (dph compare).",
         "settings": {candidate.name: str(candidate.folder) for candidate in candidates},
-        "methods": {name: _on(splits, method) for name, method in methods.items()},
+        "methods": methods,
         "questions": found,
         "groups": groups_of([file for of in found.values() for file in of], keys),
         "commands": list(dict.fromkeys(command for spec in specs for command in spec.commands)),
         "styles": first.styles,
         "styles_by": first.styles_by,
         "solved_in": first.solved_in,
-        "caveats": caveats,
+        "caveats": [f"Without questions, whose data files are gone or changed: {', '.join(gone)}."] if gone else [],
     }
     return specification(content, Path.cwd())
 
@@ -160,18 +149,6 @@ def evaluated_step(spec: ReportSpec, name: str) -> int | None:
     return next((step for folder in (model, *model.parents) if (step := step_of(folder)) is not None), None)
 
 
-def _on(splits: Sequence[str], method: MethodSpec) -> MethodSpec:
-    """The method with its files of these splits only."""
-    parts = {
-        step: {split: files for split, files in checkpoint.splits.items() if split in splits}
-        for step, checkpoint in method.checkpoints.items()
-    }
-    checkpoints = {step: Checkpoint(splits=files) for step, files in parts.items() if files}
-    return method.model_copy(
-        update={"splits": {split: method.splits[split] for split in splits}, "checkpoints": checkpoints}
-    )
-
-
 def _require_same_base(candidate: Candidate, first: ReportSpec) -> None:
     spec = candidate.evaluation
     of_both = [s.methods[BASE].splits[s.splits[0]].samples for s in (first, spec)]
@@ -181,11 +158,12 @@ def _require_same_base(candidate: Candidate, first: ReportSpec) -> None:
             f"{candidate.folder} was evaluated against another base model ({of_both[1]}) than the first run "
             f"({of_both[0]}): compare runs with one base."
         )
-    for key in ("styles", "styles_by", "solved_in"):
-        if getattr(spec, key) != getattr(first, key):
+    for key in ("splits", "styles", "styles_by", "solved_in"):
+        own, other = (sorted(of.splits) if key == "splits" else getattr(of, key) for of in (spec, first))
+        if own != other:
             raise UserError(
-                f"{candidate.folder} was evaluated with {key} {getattr(spec, key)} and the first run with "
-                f"{getattr(first, key)}: evaluate it again with the same settings (its samples are kept)."
+                f"{candidate.folder} was evaluated with {key} {own} and the first run with {other}: evaluate both "
+                "again with the same settings (their samples are kept)."
             )
 
 

@@ -190,4 +190,4 @@ def pass_table(drawn: Mapping[str, Mapping[str, Path]], solved_in: int) -> str:
             shares = [None if value is None else Cell(value, digits=4) for value in values]
             prompts, n = (Cell(number, digits=0) for number in (found.prompts_by_correct.total(), found.n))
             rows.append(Row(model, "", [Cell(split), prompts, *shares, n]))
-    return as_text(Table("", "", columns, rows, head="model"))
+    return as_text(Table("", columns, rows, head="model"))

@@ -394,7 +394,7 @@ def seeds_page(content: Mapping, sentences: Sequence[str] = ()) -> str:
         for pair, of in content[key].items():
             names = " minus ".join(labels.get(name) or LABELS[name].lower() for name in pair.split(" - "))
             rows.append(Row(names, "", [_cell(of[column]) if column in of else None for column in shown]))
-    table = markdown(Table("", "", plain_columns(*shown), rows, head=""))
+    table = markdown(Table("", plain_columns(*shown), rows, head=""))
     return "\n".join(f"{text}\n" for text in (*lines, *sentences)) + f"\n{table}"
 
 

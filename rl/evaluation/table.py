@@ -1,4 +1,4 @@
-"""A table of results, written as Markdown, LaTeX (booktabs) and text; report/page.html writes it as HTML."""
+"""A table of results, written as Markdown and text; report/page.html writes it as HTML."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Cell:
         digits: decimals of a number.
         signed: show the sign, also of a number that rounds to 0, so that one sees on which side of 0 a limit is.
         note: shown in place of the limits.
-        kind: the CSS class of a verdict on the page; STRONG is bold in Markdown and LaTeX.
+        kind: the CSS class of a verdict on the page; STRONG is bold in Markdown.
         above_zero: show a number that rounds to 0 as "< 0.001", because it is not 0.
     """
 
@@ -86,12 +86,10 @@ class Row:
 class Table:
     """
     Attributes:
-        name: for the LaTeX label.
         columns: (upper heading, lower heading); adjacent columns with the same upper heading share it.
         head: the heading of the labels.
     """
 
-    name: str
     caption: str
     columns: Sequence[tuple[str, str]]
     rows: Sequence[Row]
@@ -157,48 +155,3 @@ def as_text(table: Table) -> str:
         for line in lines
     ]
     return "\n".join([table.caption, *shown] if table.caption else shown) + "\n"
-
-
-def latex(table: Table) -> str:
-    """A table environment; needs \\usepackage{booktabs}."""
-    import pandas as pd  # loads slowly
-
-    lead = [("", latex_escape(name)) for name in table.lead]
-    columns = lead + [(latex_escape(upper), latex_escape(lower)) for upper, lower in table.columns]
-    rows = []
-    for row in table.rows:
-        texts = [latex_escape(row.label), latex_escape(row.source)][: len(lead)]
-        heading = [rf"\textit{{{texts[0]}}}"] + [""] * (len(columns) - 1)
-        rows.append([*texts, *map(_latex_cell, row.cells)] if row.cells else heading)
-    has_upper = any(upper for upper, _ in columns)
-    frame = pd.DataFrame(
-        rows, columns=pd.MultiIndex.from_tuples(columns) if has_upper else [lower for _, lower in columns]
-    )
-    return frame.style.hide(axis="index").to_latex(
-        caption=latex_escape(table.caption),
-        label=f"tab:{table.name}",
-        position="t",
-        position_float="centering",
-        column_format="".join("r" if right else "l" for right in table.to_the_right),
-        multicol_align="c",
-        hrules=True,
-    )
-
-
-def _latex_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "--"
-    value, behind = latex_escape(cell.text), latex_escape(cell.behind)
-    text = rf"{value} {{\scriptsize {behind}}}" if behind else value
-    return rf"\textbf{{{text}}}" if cell.kind == STRONG else text
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "\n": " ",
-    "α": r"$\alpha$", "η": r"$\eta$", "–": "--", "−": "$-$",
-}  # fmt: skip
-
-
-def latex_escape(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)

@@ -1,6 +1,6 @@
 """The tables of a report, made from report.json: values and paired tests.
 
-tables.md, tables.tex, report.html and the terminal show them (table.py).
+tables.md, report.html and the terminal show them (table.py).
 """
 
 from collections import Counter
@@ -41,7 +41,6 @@ def values_table(
     metrics: Iterable[str],
     labels: Mapping[str, str],
     caption: str,
-    name: str = "",
     colours: Mapping[str, str] | None = None,
 ) -> Table:
     """A row per method, and a column per metric that at least one method has a value of."""
@@ -51,7 +50,7 @@ def values_table(
         Row(labels[method], "", [cells[i] for cells in shown.values()], colour=(colours or {}).get(method, ""))
         for i, method in enumerate(summaries)
     ]
-    return Table(name, caption, plain_columns(*map(heading, shown)), rows)
+    return Table(caption, plain_columns(*map(heading, shown)), rows)
 
 
 def page_tables(
@@ -103,4 +102,4 @@ def tests_table(split: str, tests: Iterable[dict], labels: Mapping[str, str]) ->
         "permutation tests over questions, corrected by Holm over the metrics of a pair of methods."
     )
     columns = plain_columns("Metric", "Difference", "p", "p (Holm)", "verdict")
-    return Table(f"dph-tests-{split.replace('_', '-')}", caption, columns, rows, head="Methods")
+    return Table(caption, columns, rows, head="Methods")

@@ -307,7 +307,7 @@ def test_report_and_tables_hold_both_kinds_of_task(ended):
     ours = next(row for row in tables[1]["rows"] if (row["label"], row["source"]) == ("GRPO", "ours"))
     mean = amc23["mean@k"]["8"]  # in the column Mean@16: the mean of as many samples as there are
     assert ours["cells"][2]["value"] == pytest.approx(100 * mean[0]) and ours["cells"][0] is None
-    assert all(str(folder / "first" / name) in found["first"][1] for name in ("report.html", "tables.tex"))
+    assert all(str(folder / "first" / name) in found["first"][1] for name in ("report.html", "tables.md"))
 
 
 def test_the_end_is_a_table_the_report_and_the_next_command(ended):

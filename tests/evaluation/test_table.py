@@ -1,11 +1,11 @@
-"""A small table as Markdown and as LaTeX."""
+"""A small table as Markdown."""
 
-from rl.evaluation.table import Cell, Row, Table, latex, latex_escape, markdown, p_cell, p_in_words, plain_columns
+from rl.evaluation.table import Cell, Row, Table, markdown, p_cell, p_in_words, plain_columns
 
 
 def test_a_small_table_by_hand():
     rows = (Row("Group", "", ()), Row("A_b | <c>", "ours", (Cell(12.345, 10, 15), None)))
-    table = Table("small", "50 % of it", (("Bird", "Greedy"), ("Bird", "Pass@8")), rows)
+    table = Table("50 % of it", (("Bird", "Greedy"), ("Bird", "Pass@8")), rows)
     assert markdown(table).splitlines() == [
         "### 50 % of it",
         "",
@@ -14,24 +14,9 @@ def test_a_small_table_by_hand():
         "| **Group** |  |  |  |",
         r"| A_b \| &lt;c> | ours | 12.3 [10.0, 15.0] | – |",
     ]
-    assert latex(table).splitlines()[2:-2] == [
-        r"\caption{50 \% of it}",
-        r"\label{tab:small}",
-        r"\begin{tabular}{llrr}",
-        r"\toprule",
-        r"\multicolumn{2}{c}{} & \multicolumn{2}{c}{Bird} \\",
-        r"Model & Source & Greedy & Pass@8 \\",
-        r"\midrule",
-        r"\textit{Group} &  &  &  \\",
-        r"A\_b | \textless{}c\textgreater{} & ours & 12.3 {\scriptsize [10.0, 15.0]} & -- \\",
-        r"\bottomrule",
-    ]
-    assert latex_escape(r"a\b_c^2 {50%} & #1 ~ $x$ η<1") == (
-        r"a\textbackslash{}b\_c\textasciicircum{}2 \{50\%\} \& \#1 \textasciitilde{} \$x\$ $\eta$\textless{}1"
-    )
 
 
 def test_a_p_is_never_zero():
     assert [p_in_words(p) for p in (0.0004, 0.0006, 0.0494, 1.0)] == ["p < 0.001", "p 0.001", "p 0.049", "p 1.000"]
-    table = Table("", "", plain_columns("p"), [Row("A", "", [p_cell(0.00005)])])
+    table = Table("", plain_columns("p"), [Row("A", "", [p_cell(0.00005)])])
     assert markdown(table).endswith("| ---: |\n| A | < 0.001 |\n")

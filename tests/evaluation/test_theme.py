@@ -5,9 +5,7 @@ import colorsys
 from rl.evaluation.report.theme import (
     COLOURS,
     CORRECT_FILL,
-    DARK,
     FURTHER_COLOURS,
-    LIGHT,
     METHOD_COLOURS,
     OTHERS_FILL,
     STYLE_FILLS,
@@ -32,9 +30,8 @@ def hue_and_saturation(colour: str) -> tuple[float, float]:
 
 def test_methods_and_styles_have_no_hue_in_common_and_transitions_are_grey():
     methods = [*(METHOD_COLOURS[name] for name in METHOD_COLOURS.keys() - {BASE, BASE_AGAIN}), *FURTHER_COLOURS]
-    for page in (LIGHT, DARK):
-        for hue, _ in (hue_and_saturation(colour.on(page)) for colour in methods):
-            assert hue < 35 or 180 < hue < 240 or hue > 350, hue
+    for hue, _ in (hue_and_saturation(shade) for colour in methods for shade in (colour.light, colour.dark)):
+        assert hue < 35 or 180 < hue < 240 or hue > 350, hue
     for fill in (*STYLE_FILLS, OTHERS_FILL, CORRECT_FILL):
         assert 40 < hue_and_saturation(fill)[0] < 170 or 243 < hue_and_saturation(fill)[0] < 345, fill
     assert all(hue_and_saturation(fill)[1] < 0.2 for fill in TRANSITION_FILLS.values())

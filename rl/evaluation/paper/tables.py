@@ -2,7 +2,7 @@
 
     python -m rl.evaluation.paper.tables eval_sql/report.json eval_math/report.json --out DIR --paper llama-sql
 
-writes DIR/tables.md, DIR/tables.tex and DIR/tables.json. A method is shown below the paper's method of the same name:
+writes DIR/tables.md and DIR/tables.json. A method is shown below the paper's method of the same name:
 base, grpo, dapo, rkl, dph_f, dph_js (generator form, eta 0.2), alpha_02, dph_js_005, dph_js_def, ... (paper.json has
 all of them).
 """
@@ -24,7 +24,7 @@ from rl.configuration.evaluate import PAPER_EXPERIMENTS
 from rl.data.benchmarks import BENCHMARKS
 from rl.evaluation.measures import TESTED, metrics_for
 from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
-from rl.evaluation.table import Cell, Row, Table, latex, markdown
+from rl.evaluation.table import Cell, Row, Table, markdown
 from rl.evaluation.tables import counted, metric_cell, tests_table, values_table
 
 OURS, PAPER = "ours", "paper"
@@ -154,7 +154,7 @@ def _paper_table(table: PaperTable, results: Results, setting: str | None) -> Ta
     columns = [(BENCHMARKS[name].label, metric.capitalize()) for name, metric in table.columns]
     if not is_sql:
         columns = [*((metric, benchmark) for benchmark, metric in columns), ("", "Avg")]
-    return Table(f"dph-{table.number}-{table.setting}", caption, tuple(columns), tuple(rows))
+    return Table(caption, tuple(columns), tuple(rows))
 
 
 def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Row:
@@ -169,8 +169,8 @@ def _our_row(method: str, label: str, table: PaperTable, results: Results) -> Ro
 def _split_table(results: Results, split: str) -> Table:
     summaries = {name: of[split] for name, of in results.summaries.items() if split in of}
     n = (summaries.get(BASE) or next(iter(summaries.values())))["n"]
-    caption, name = counted(split_name(split), summaries, n), f"dph-split-{split.replace('_', '-')}"
-    return values_table(summaries, metrics_for(TESTED, n, results.solved_in[split]), results.labels, caption, name)
+    caption = counted(split_name(split), summaries, n)
+    return values_table(summaries, metrics_for(TESTED, n, results.solved_in[split]), results.labels, caption)
 
 
 def _cell(summary: dict | None, metric: str) -> Cell | None:
@@ -188,11 +188,10 @@ def _digits(value: float) -> int:
 
 
 def write_tables(reports: Sequence[dict], out: Path, setting: str | None) -> list[Path]:
-    """Write tables.md, tables.tex and tables.json; returns their paths."""
+    """Write tables.md and tables.json; returns their paths."""
     tables = tables_of(results_of(reports), setting)
     texts = {
         "tables.md": "\n".join(markdown(table) for table in tables),
-        "tables.tex": "% Needs \\usepackage{booktabs}.\n" + "\n".join(latex(table) for table in tables),
         "tables.json": json.dumps([asdict(table) for table in tables], indent=1, ensure_ascii=False) + "\n",
     }
     out.mkdir(parents=True, exist_ok=True)
@@ -215,7 +214,7 @@ def _read_report(path: Path) -> dict:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m rl.evaluation.paper.tables",
-        description="Tables in the paper's layout from stored reports: tables.md, tables.tex and tables.json.",
+        description="Tables in the paper's layout from stored reports: tables.md and tables.json.",
     )
     parser.add_argument("reports", type=Path, nargs="+", metavar="report.json", help="of one or several evaluations")
     parser.add_argument("--out", type=output_folder, required=True, help="folder for the tables")

@@ -20,27 +20,24 @@ from rl.evaluation.report.plots import (
     pass_at_k_plot,
     stacked_plot,
 )
-from rl.evaluation.report.theme import DARK, LIGHT, TRANSITION_FILLS, Look, method_looks, style_fills
+from rl.evaluation.report.theme import TRANSITION_FILLS, Look, method_looks, style_fills
 from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
-from rl.evaluation.tables import of_groups
 from rl.metrics.bootstrap import Interval, mean_interval
 from rl.metrics.styles import OTHERS
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot, drawn for a light and for a dark page."""
+    """One plot."""
 
     caption: str
     description: str  # for a reader who does not see the plot
-    light: Markup
-    dark: Markup
+    drawing: Markup
 
     @classmethod
     def draw(cls, caption: str, description: str, name: str, plot: Callable[..., Figure], *data: Any) -> "Panel":
-        """plot: called with light or dark, then the data; name: unique on the page."""
-        light, dark = (Markup(inline_svg(plot(page, *data), f"{name}-{page}")) for page in (LIGHT, DARK))
-        return cls(caption, description, light, dark)
+        """plot: called with the data; name: unique on the page."""
+        return cls(caption, description, Markup(inline_svg(plot(*data), name)))
 
 
 @dataclass(frozen=True)
@@ -109,18 +106,14 @@ class Figures:
         return panels
 
     def _pass_at_k(self) -> Group:
-        """A panel per split, and one for each of its groups of questions."""
+        """A panel per split."""
         looks = {name: look for name, look in self.looks.items() if name != BASE_AGAIN}
         panels = []
         for split in self.spec.splits:
-            of_split = {name: summary for name, summary in self._summaries(split).items() if name in looks}
-            parts = {"": of_split} | {f"{title} ": found for title, found in of_groups(of_split).items()}
-            n = of_split[BASE]["n"]
-            for i, (title, summaries) in enumerate(parts.items()):
-                curves = {name: {int(k): of for k, of in found["pass@k"].items()} for name, found in summaries.items()}
-                alt = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
-                questions = f": {summaries[BASE]['prompts']} {title}questions"
-                panels.append(self._panel(f"pass{i}", split, alt, pass_at_k_plot, curves, looks, caption=questions))
+            found, n = self._summaries(split), self._summaries(split)[BASE]["n"]
+            curves = {name: {int(k): of for k, of in found[name]["pass@k"].items()} for name in looks}
+            alt = self._in_words({name: curve[n] for name, curve in curves.items()}, f"Pass@{n}")
+            panels.append(self._panel("pass", split, alt, pass_at_k_plot, curves, looks))
         about = (
             "Per cent of questions with a correct response among k samples. Bands are 95 % intervals over questions."
         )
@@ -140,18 +133,12 @@ class Figures:
                 panels.append(self._stacked("transitions", split, shares, TRANSITION_FILLS, looks))
         if has_floor:
             of_floor = "a second draw of the base" if floor == BASE_AGAIN else "the base’s own later samples"
-            about_floor = (
-                f"The first row is {of_floor}: the noise floor, which an unchanged model forgets and gains by chance."
-            )
+            about_floor = f"The first row is {of_floor}: the noise floor of an unchanged model."
         else:
-            about_floor = (
-                "There is no noise floor (what an unchanged model forgets and gains by chance): it requires a second "
-                f"draw of the base, or {2 * m} samples of it."
-            )
+            about_floor = f"There is no noise floor: it needs a second draw of the base, or {2 * m} samples of it."
         about = (
-            f"Per cent of all prompts. The base solved the retained and forgotten ones in its first {m} samples, but "
-            f"not the gained and unsolved ones; a method solves a prompt with probability Pass@{m}, so that both have "
-            f"{m} attempts. {about_floor} Lost in the tables is stricter: no sample is correct."
+            f"Per cent of all prompts. The base solved the retained and forgotten ones in {m} samples; a method solves "
+            f"a prompt with probability Pass@{m}. {about_floor}"
         )
         return Group("Retained, forgotten and gained against the base", about, panels, fills=TRANSITION_FILLS)
 

@@ -51,9 +51,7 @@ def render_page(comparison: Comparison, tests: list[PairedTest], report: dict, l
         tiles=tiles(comparison, tests, shown, looks),
         split=split_name(spec.splits[0]),
         trade_offs=found,
-        pareto={"broad": pareto_figure(found, WIDE, False, looks), "slim": pareto_figure(found, NARROW, False, looks)}
-        if found
-        else {},
+        pareto={name: pareto_figure(found, of, looks) for name, of in {"broad": WIDE, "slim": NARROW}.items() if found},
         failed_gold=_failed_gold(comparison),
         left_out=_left_out(comparison),
         grids=_with_panels(comparison, grids, looks, shown),

@@ -1,6 +1,6 @@
 """The page's plots: lines against k, the training step or eta, and rows, one per method or style with its name above.
 
-Every plot takes the page (light or dark) and looks {method: how it is drawn}. Values are shares, shown in per cent.
+Every plot takes looks {method: how it is drawn}. Values are shares, shown in per cent.
 """
 
 from collections.abc import Collection
@@ -37,9 +37,9 @@ Curves = dict[str, dict[int, Interval]]
 Families = dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}
 
 
-def pass_at_k_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
+def pass_at_k_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
     """Pass@k against k; curves: {method: {k: [value, low, high]}}, the same k for all."""
-    figure, axes = _interval_lines(page, curves, looks, "k, samples per prompt")
+    figure, axes = _interval_lines(curves, looks, "k, samples per prompt")
     ks = list(next(iter(curves.values())))
     axes.set_xscale("log", base=2)
     # The last k is n, which may be just above a power of two.
@@ -50,28 +50,28 @@ def pass_at_k_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
     return figure
 
 
-def checkpoints_plot(page: str, curves: Curves, looks: dict[str, Look]) -> Figure:
+def checkpoints_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
     """A share against the training step; curves: {method: {step: [value, low, high]}}."""
-    figure, axes = _interval_lines(page, curves, looks, "training step")
+    figure, axes = _interval_lines(curves, looks, "training step")
     axes.margins(x=0.02)
     axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
     return figure
 
 
-def _interval_lines(page: str, curves: Curves, looks: dict[str, Look], xlabel: str) -> tuple[Figure, Axes]:
-    figure, axes = _line_canvas(page, LINE_HEIGHT, xlabel)
+def _interval_lines(curves: Curves, looks: dict[str, Look], xlabel: str) -> tuple[Figure, Axes]:
+    figure, axes = _line_canvas(LINE_HEIGHT, xlabel)
     opacity = 0.12 if len(curves) <= MOST_DISTINCT_BANDS else 0.05
     for name, curve in curves.items():
         value, low, high = 100 * np.array(list(curve.values())).T
-        colour = looks[name].colour.on(page)
+        colour = looks[name].colour.light
         axes.fill_between(list(curve), low, high, color=colour, alpha=opacity, linewidth=0)
         axes.plot(list(curve), value, color=colour, linewidth=1.8, marker=looks[name].marker, markersize=4)
     _limit_to_percent(axes)
     return figure, axes
 
 
-def _line_canvas(page: str, height: float, xlabel: str) -> tuple[Figure, Axes]:
-    figure, axes = canvas(page, height, left=48, right=8, bottom=38)
+def _line_canvas(height: float, xlabel: str) -> tuple[Figure, Axes]:
+    figure, axes = canvas(height, left=48, right=8, bottom=38)
     axes.set_xlabel(xlabel)
     axes.grid(axis="y")
     return figure, axes
@@ -97,9 +97,7 @@ def eta_families(spec: ReportSpec, methods: Collection[str]) -> Families:
     }
 
 
-def eta_plot(
-    page: str, families: Families, references: list[str], values: dict[str, Interval], looks: dict[str, Look]
-) -> Figure:
+def eta_plot(families: Families, references: list[str], values: dict[str, Interval], looks: dict[str, Look]) -> Figure:
     """A share against eta; lines go through the mean of the runs with equal eta.
 
     The etas are equally spaced, because they are few, span decades, and may include 0.
@@ -109,13 +107,13 @@ def eta_plot(
         references: methods without an eta, drawn as horizontal lines.
         values: {method: [value, low, high]}.
     """
-    figure, axes = _line_canvas(page, LINE_HEIGHT, "eta (equally spaced)")
+    figure, axes = _line_canvas(LINE_HEIGHT, "eta (equally spaced)")
     etas = sorted(set(chain(*families.values())))
     for name in references:
-        axes.axhline(100 * values[name][0], color=looks[name].colour.on(page), **REFERENCE)
+        axes.axhline(100 * values[name][0], color=looks[name].colour.light, **REFERENCE)
     for i, of in enumerate(families.values()):
         look = looks[next(iter(of.values()))[0]]
-        colour, shift = look.colour.on(page), ETA_SHIFT * (i - (len(families) - 1) / 2)
+        colour, shift = look.colour.light, ETA_SHIFT * (i - (len(families) - 1) / 2)
         at = [etas.index(eta) + shift for eta in of]
         axes.plot(at, [100 * np.mean([values[name][0] for name in names]) for names in of.values()], color=colour)
         for x, name in ((x, name) for x, names in zip(at, of.values(), strict=True) for name in names):
@@ -128,14 +126,12 @@ def eta_plot(
     return figure
 
 
-def training_plot(
-    page: str, metric: str, smoothed_steps: int, logs: dict[str, TrainingLog], looks: dict[str, Look]
-) -> Figure:
+def training_plot(metric: str, smoothed_steps: int, logs: dict[str, TrainingLog], looks: dict[str, Look]) -> Figure:
     """A metric against the step: a faint line as logged, and a strong line with the mean of the last smoothed_steps."""
-    figure, axes = _line_canvas(page, TRAINING_HEIGHT, "step")
+    figure, axes = _line_canvas(TRAINING_HEIGHT, "step")
     for name in (name for name, log in logs.items() if metric in log):
         steps, values = np.array(list(logs[name][metric].items())).T
-        colour, marker = looks[name].colour.on(page), looks[name].marker if len(values) <= FEW_VALUES else ""
+        colour, marker = looks[name].colour.light, looks[name].marker if len(values) <= FEW_VALUES else ""
         if smoothed_steps > 1:
             axes.plot(steps, values, color=colour, linewidth=0.8, alpha=0.35)
         smooth = running_mean(values, smoothed_steps)
@@ -153,20 +149,18 @@ def running_mean(values: np.ndarray, width: int) -> np.ndarray:
     return (total[end] - total[start]) / (end - start)
 
 
-def stacked_plot(
-    page: str, shares: dict[str, dict[str, float]], fills: dict[str, str], looks: dict[str, Look]
-) -> Figure:
+def stacked_plot(shares: dict[str, dict[str, float]], fills: dict[str, str], looks: dict[str, Look]) -> Figure:
     """A bar of 100 per cent per method; pieces that are wide enough show their number.
 
     Args:
         shares: {method: {piece: share}}, pieces in the order of drawing.
         fills: {piece: fill}.
     """
-    figure, axes = _row_canvas(page, [looks[name].label for name in shares], right=24)
+    figure, axes = _row_canvas([looks[name].label for name in shares], right=24)
     for row, share in enumerate(shares.values()):
         start = 0.0
         for piece, part in share.items():
-            colours = {"color": fills[piece], "edgecolor": PAGE.on(page)}
+            colours = {"color": fills[piece], "edgecolor": PAGE.light}
             bar = axes.barh(row + BAR_AT, part, left=start, height=BAR_HEIGHT, linewidth=1, **colours)
             if part >= LEAST_NAMED_SHARE:
                 ink = ON_DARK_FILL if fills[piece] in DARK_FILLS else ON_LIGHT_FILL
@@ -177,16 +171,16 @@ def stacked_plot(
     return figure
 
 
-def difference_plot(page: str, intervals: dict[str, Interval], looks: dict[str, Look]) -> Figure:
+def difference_plot(intervals: dict[str, Interval], looks: dict[str, Look]) -> Figure:
     """A difference of shares with its interval per row, and its number on the right; {row: [value, low, high]}."""
-    figure, axes = _row_canvas(page, [looks[name].label for name in intervals], right=46)
+    figure, axes = _row_canvas([looks[name].label for name in intervals], right=46)
     for row, (name, interval) in enumerate(intervals.items()):
-        at, colour = row + BAR_AT, looks[name].colour.on(page)
+        at, colour = row + BAR_AT, looks[name].colour.light
         value, low, high = (100 * v for v in interval)
-        axes.plot([0, 0], [at - BAR_HEIGHT / 2, at + BAR_HEIGHT / 2], color=INK.on(page), linewidth=1)
+        axes.plot([0, 0], [at - BAR_HEIGHT / 2, at + BAR_HEIGHT / 2], color=INK.light, linewidth=1)
         axes.plot([low, high], [at, at], color=colour, linewidth=2.4, solid_capstyle="round")
         axes.plot([value], [at], color=colour, marker="o", markersize=7)
-        _write(axes, page, 1.03, at, f"{value:+.1f}".replace("-", "−"), fontweight="bold")
+        _write(axes, 1.03, at, f"{value:+.1f}".replace("-", "−"), fontweight="bold")
     axes.grid(axis="x")
     axes.margins(x=0.06)
     axes.xaxis.get_major_locator().set_params(nbins=5)
@@ -194,18 +188,18 @@ def difference_plot(page: str, intervals: dict[str, Interval], looks: dict[str, 
     return figure
 
 
-def _row_canvas(page: str, names: list[str], right: float) -> tuple[Figure, Axes]:
-    figure, axes = canvas(page, ROW * len(names) + AXIS_HEIGHT, left=6, right=right, top=2)
+def _row_canvas(names: list[str], right: float) -> tuple[Figure, Axes]:
+    figure, axes = canvas(ROW * len(names) + AXIS_HEIGHT, left=6, right=right, top=2)
     for row, name in enumerate(names):
         shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…"
-        _write(axes, page, 0, row + NAME_AT, shown)
+        _write(axes, 0, row + NAME_AT, shown)
     axes.set_yticks([])
     axes.set_ylim(len(names), 0)
     axes.spines[:].set_visible(False)
     return figure, axes
 
 
-def _write(axes: Axes, page: str, x: float, y: float, text: str, **how) -> None:
+def _write(axes: Axes, x: float, y: float, text: str, **how) -> None:
     """Write a text; x is a share of the axes' width. A dollar sign in it does not start a formula."""
-    how |= {"color": INK.on(page), "fontsize": FONT_SIZE, "parse_math": False}
+    how |= {"color": INK.light, "fontsize": FONT_SIZE, "parse_math": False}
     axes.text(x, y, text, va="center", transform=axes.get_yaxis_transform(), **how)

@@ -10,16 +10,11 @@ from typing import NamedTuple
 
 from rl.evaluation.spec import BASE, BASE_AGAIN
 
-LIGHT, DARK = "light", "dark"
-
 
 class Colour(NamedTuple):
     variable: str  # CSS variable
     light: str
     dark: str
-
-    def on(self, page: str) -> str:
-        return self.light if page == LIGHT else self.dark
 
     @property
     def css(self) -> str:
@@ -65,7 +60,7 @@ OTHERS_FILL = "#b3a67c"
 CORRECT_FILL = "#58b368"  # in a task without styles
 TRANSITION_FILLS = {"retained": "#929da9", "forgotten": "#434c57", "gained": "#bcc4cd", "unsolved": "#eceef1"}
 # Text on a fill.
-ON_LIGHT_FILL, ON_DARK_FILL = "#16191d", "#ffffff"
+ON_LIGHT_FILL, ON_DARK_FILL = "#16191d", "#fefefe"  # not the page's white, which turns dark (canvas.py)
 DARK_FILLS = (TRANSITION_FILLS["forgotten"],)
 
 
