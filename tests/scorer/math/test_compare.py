@@ -1,9 +1,10 @@
 r"""Which answers are equal: cases over the answer types of AIME, AMC, MATH, Olympiad, Minerva and College Math.
 
-reports.tsv has pairs of the kinds that bug reports about math graders are about. pairs.tsv has 300 hand-made pairs
-with the verdict of a mathematician, and why the scorer's is another where it is. A line of CASES has a gold answer, and after each == or != a response's answer; `;;`
-separates gold answers. SURPRISES has further answers that a mathematician would judge otherwise, with reasons. What is
-left to math-verify was compared once with 0.9.0 as released, with ANTLR 4.13.2.
+reports.tsv has pairs of the kinds that bug reports about math graders are about. pairs.tsv has 300 hand-made pairs with
+the verdict of a mathematician, and why the scorer's is another where it is. A line of CASES has a gold answer, and
+after each == or != a response's answer; `;;` separates gold answers. SURPRISES has further answers that a mathematician
+would judge otherwise, with reasons. What is left to math-verify was compared once with 0.9.0 as released, with ANTLR
+4.13.2.
 """
 
 import csv
