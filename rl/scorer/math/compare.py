@@ -75,9 +75,14 @@ _ALTERNATIVES = re.compile(
 _MANY = re.compile(r"[,;]|\\(?:\{|lbrace|infty|mathbb|emptyset|varnothing|cup)")
 # The answer is already extracted and goes into a box.
 _TARGETS = (LatexExtractionConfig(boxed_match_priority=0),)
-# Words of a statement about an answer, such as 7 \text{ is wrong}.
-_STATEMENT = re.compile(
-    r"(?<![A-Za-z\\])(?:is|are|isn't|not|no|wrong|incorrect|false|never|cannot)(?![A-Za-z])", re.IGNORECASE
+# Words of a statement about an answer, such as 7 \text{ is wrong}, and of a lower and an upper bound.
+_STATEMENTS = tuple(
+    re.compile(rf"(?<![A-Za-z\\])(?:{words})(?![A-Za-z])", re.IGNORECASE)
+    for words in (
+        "is|are|isn't|not|no|wrong|incorrect|false|never|cannot",
+        "at least|or (?:more|greater|higher|above|over|later|older)",
+        "at most|or (?:less|fewer|lower|below|under|earlier|younger)",
+    )
 )
 _APPROX = re.compile(r"\\approx(?![A-Za-z])")
 _MOST_ITEMS = 20
@@ -98,7 +103,7 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     A known unit counts only if both answers have one; 2mg and 2 m are products if the other one has none, and so is 2 m
     beside 2m cm. A percent sign may be missing where the number is 1 or more.
     """
-    if bool(_STATEMENT.search(gold)) != bool(_STATEMENT.search(pred)):
+    if any(bool(words.search(gold)) != bool(words.search(pred)) for words in _STATEMENTS):
         return None
     if (values := without_condition(gold, without_derivation(gold, pred))) is None:
         return None
@@ -125,6 +130,8 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     if (percents := _without_percent(gold, pred)) is not None:
         return percents
     (number, unit), (value, other) = split_unit(gold), split_unit(pred)
+    if unit is not None and _PERCENT.search(pred) or other is not None and _PERCENT.search(gold):
+        return None
     of_gold, of_pred = split_letter(gold), split_letter(pred)
     if unit is None and other is None:
         if of_gold[1] and of_pred[1] and of_gold[1] != of_pred[1]:
