@@ -1,6 +1,6 @@
 """Compare the scorer server with plain SQLite and with servers without its caches, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,shapes,small,sandbox,memory,math,served,slow]
+    python benchmarks/scorer.py [--questions 100] [--only sql,shapes,small,sandbox,math,served,slow]
 
 sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 responses, each response is one request,
 64 requests run at a time, and a third of the SQL repeats. Baselines: plain SQLite in a process per core (only the
@@ -9,10 +9,9 @@ without HTTP; and this server without caches. Runaway queries never end: through
 the last of them.
 shapes: loads of distinct queries that all take equally long, and a mixed one, 16 at a time, against plain SQLite in a
 process per core; the median of pairs, one after the other.
-small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same with and without it. memory: the
-workers' memory over 100,000 responses. math: against math-verify in this process. served: start, latency and memory for
-a client, and the longest silence after all workers were killed under load. slow: a query of two seconds beside twice as
-many busy processes as cores, ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 %
+small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same with and without it. math: against
+math-verify in this process. served: start, latency and memory for a client. slow: a query of two seconds beside twice
+as many busy processes as cores, ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 %
 runaways. All ratios come from this run. scorer_soak.py runs hours of mixed load.
 """
 
@@ -30,12 +29,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
-from scorer_server import Server, ask, cpu_seconds, megabytes, serving
+from scorer_server import Server, cpu_seconds, megabytes, serving
 from scorer_traffic import (
-    BATCH,
     CORES,
     RUNAWAY,
     SHAPES,
@@ -60,7 +57,6 @@ SMALL_REQUESTS = 5_000
 PAIRS = 3
 SHAPES_AT_ONCE = 16
 SANDBOX_PAIRS = 21
-KILLED_ROUNDS, KILLED_REQUESTS = 5, 400
 
 
 def in_processes(work: Callable, arguments: Sequence[tuple]) -> float:
@@ -169,14 +165,6 @@ def measure_sandbox(root: Path) -> None:
     say("sandbox: time of the workers", 100 * middle, f"% of the same without it {half}")
 
 
-def measure_memory(root: Path) -> None:
-    with serving(root) as server:
-        for first, last in ((0, 10_000), (10_000, 100_000)):
-            server.score_batches(range(first // BATCH, last // BATCH))
-            largest, own = max(map(megabytes, server.workers())), megabytes(server.process)
-            say(f"memory after {last:,} answers", largest, "MB, the largest worker", own, "MB, the server")
-
-
 def plain_math_verify(pairs: list[tuple[str, str]]) -> float:
     """Comparisons per second in this process, without time limits, which need signals and cannot end C code."""
     from math_verify import parse, verify
@@ -214,24 +202,6 @@ def say_latency(what: str, seconds: list[float]) -> None:
     say(what, p50, "ms, p50", p99, f"ms, p99, of {len(seconds)}")
 
 
-async def recover(server: Server, bodies: list[dict], fork_servers: bool) -> tuple[float, float]:
-    """Seconds of the longest silence after all workers were killed under load, and to the last answer."""
-    async with server.connect() as session:
-
-        async def end_of(body: dict) -> float:
-            await ask(session, body)
-            return time.perf_counter()
-
-        asked = [asyncio.create_task(end_of(body)) for body in bodies]
-        while sum(each.done() for each in asked) < len(asked) // 20:
-            await asyncio.sleep(0.001)
-        waiting = [each for each in asked if not each.done()]
-        killed = server.kill_workers(fork_servers)
-        ended = [time.perf_counter(), *sorted(await asyncio.gather(*waiting))]
-    assert killed and waiting, "the load was over before the workers were killed"
-    return max(later - earlier for earlier, later in pairwise(ended)), ended[-1] - ended[0]
-
-
 def measure_latency(kind: str, server: Server, body: Callable[[int], dict]) -> None:
     def seconds_of(bodies: list[dict], at_once: int) -> list[float]:
         return asyncio.run(server.send(bodies, at_once))[1]
@@ -250,18 +220,6 @@ def measure_latency(kind: str, server: Server, body: Callable[[int], dict]) -> N
     say(f"{kind}: memory thereafter", own, "MB, the server", largest, "MB a worker")
 
 
-def measure_recovery(kind: str, server: Server, body: Callable[[int], dict]) -> None:
-    for fork_servers, what in ((False, "workers killed"), (True, "fork server killed")):
-        found = []
-        for number in range(KILLED_ROUNDS):
-            first = 20_000 + (2 * number + fork_servers) * KILLED_REQUESTS
-            bodies = [body(first + i) for i in range(KILLED_REQUESTS)]
-            found.append(asyncio.run(recover(server, bodies, fork_servers)))
-        silence, all_answered = (sorted(1000 * each for each in column) for column in zip(*found, strict=True))
-        say(f"{kind}: {what}, silence", statistics.median(silence), "ms", silence[-1], "ms at most")
-        say(f"{kind}: ... the {KILLED_REQUESTS} that waited", statistics.median(all_answered), "ms")
-
-
 def measure_served(root: Path) -> None:
     cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
     print(f"{CORES} cores of{cpu.partition(':')[2]}, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
@@ -275,7 +233,6 @@ def measure_served(root: Path) -> None:
         with serving(root, class_name=class_name) as server:
             say(f"{kind}: start to first request", 1000 * (time.perf_counter() - started), "ms")
             measure_latency(kind, server, body)
-            measure_recovery(kind, server, body)
     print(f"load {os.getloadavg()[0]:.1f} at the end", flush=True)
 
 
@@ -333,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="questions of the part sql (default: 100)")
     parser.add_argument(
-        "--only", default="sql,shapes,small,sandbox,memory,math,served,slow", help="parts (default: %(default)s)"
+        "--only", default="sql,shapes,small,sandbox,math,served,slow", help="parts (default: %(default)s)"
     )
     options = parser.parse_args()
     parts: dict[str, Callable[[Path], None]] = {
@@ -341,7 +298,6 @@ def main() -> None:
         "shapes": measure_shapes,
         "small": measure_small,
         "sandbox": measure_sandbox,
-        "memory": measure_memory,
         "math": measure_math,
         "served": measure_served,
         "slow": measure_slow,

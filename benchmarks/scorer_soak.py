@@ -1,42 +1,31 @@
-"""Mixed load on scorer servers for a given time: every answer must be right, and memory must stay flat.
+"""Mixed load on a scorer server for a given time: every answer must be right, and memory must stay flat.
 
     python benchmarks/scorer_soak.py --minutes 40
-    python benchmarks/scorer_soak.py --minutes 20 --fleet
 
 The load has SQL, math and a custom task, with a known verdict for each response: right and wrong ones, errors, endless
 queries, repeated and distinct answers, PUT /api and POST /v1/score. Every KILL_SECONDS all workers are killed (every
 third time the processes that fork them), and some clients leave before their answer. An infra_error or a 503 judges
 nothing, so the question is counted and asked again, as a training client does. The exit code is 1 after a wrong answer,
 a failed request, or growth of memory.
-
---fleet: CLIENTS_OF_FLEET of training's clients, with IN_FLIGHT responses in all under way, ask two servers behind a
-list. Some bodies have nearly 10 MB. One server is killed every FLEET_KILL_SECONDS and comes back, the other one ends
-and starts again in the middle. Each call must return once, with the known verdict, and a repeated question must get the
-same score each time.
 """
 
 import argparse
 import asyncio
-import logging
 import os
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
 import psutil
-from scorer_server import Server, megabytes, serving, start, wait_for
+from scorer_server import Server, megabytes, serving
 from scorer_traffic import ANSWERS, CORES, RUNAWAY, fenced, make_databases, say, sql_question
-
-from rl.common.errors import UserError
-from rl.scorer.client.protocol import Score
-from rl.scorer.client.scorer_client import ScorerClient
 
 CLIENTS = 24
 KILL_SECONDS = 20.0
@@ -47,9 +36,6 @@ RETRIES = 20
 # With this limit the caches are full, and memory is flat, after a quarter of the time.
 CACHE_BYTES = 2_000_000
 GROWTH = 1.10
-CLIENTS_OF_FLEET, IN_FLIGHT = 64, 10_000
-FLEET_KILL_SECONDS, DOWN_SECONDS = 30.0, 5.0
-LARGE_SHARE, LARGE_CHARACTERS = 0.0005, 9_900_000
 TASK = """
 def score(response, ground_truth):
     if "raise" in response:
@@ -150,15 +136,6 @@ class Findings:
         return flat and not self.wrong
 
 
-async def run_beside(clients: Iterable[Coroutine], others: Iterable[Coroutine]) -> None:
-    """Run the others until all clients have ended."""
-    tasks = [asyncio.create_task(other) for other in others]
-    await asyncio.gather(*clients)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class Soak:
     """Clients that ask one server until the time is up."""
 
@@ -171,8 +148,11 @@ class Soak:
 
     async def run(self) -> None:
         async with self._server.connect() as session:
-            clients = (self._ask_on(session, random.Random(seed)) for seed in range(CLIENTS))
-            await run_beside(clients, (self._kill(), self._sample()))
+            others = [asyncio.create_task(other) for other in (self._kill(), self._sample())]
+            await asyncio.gather(*(self._ask_on(session, random.Random(seed)) for seed in range(CLIENTS)))
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
 
     async def _ask_on(self, session: aiohttp.ClientSession, choice: random.Random) -> None:
         while time.monotonic() < self._ends:
@@ -239,106 +219,9 @@ class Soak:
             self.found.sample_memory(self._server.process)
 
 
-class Fleet:
-    """The same for two servers and training's clients. The memory is the second server's."""
-
-    def __init__(self, root: Path, scorers: dict, seconds: float):
-        self._folders = [root / "first", root / "second"]
-        self._scorers = scorers
-        self._ends = time.monotonic() + seconds
-        self._seconds = seconds
-        self._number = 0
-        self._repeated: dict[int, Score] = {}
-        self._large = asyncio.Semaphore(2)  # this process holds several copies of a large response
-        self.found = Findings()
-
-    async def run(self) -> None:
-        for folder in self._folders:
-            folder.mkdir()
-        self._processes = [start(folder, self._scorers) for folder in self._folders]
-        try:
-            self._addresses = [wait_for(*each) for each in zip(self._folders, self._processes, strict=True)]
-            others = self._kill_first(), self._end_second(), self._sample()
-            await run_beside(map(self._client, range(CLIENTS_OF_FLEET)), others)
-        finally:
-            for process in self._processes:
-                process.terminate()
-                process.wait()
-
-    async def _client(self, seed: int) -> None:
-        choice = random.Random(seed)
-        async with ScorerClient(self._addresses) as client:
-            asking = (self._ask_on(client, choice) for _ in range(IN_FLIGHT // CLIENTS_OF_FLEET))
-            await asyncio.gather(*asking)
-
-    async def _ask_on(self, client: ScorerClient, choice: random.Random) -> None:
-        while time.monotonic() < self._ends:
-            if choice.random() < LARGE_SHARE:
-                async with self._large:
-                    await self._ask(client, choice, large=True)
-            else:
-                await self._ask(client, choice)
-
-    async def _ask(self, client: ScorerClient, choice: random.Random, large: bool = False) -> None:
-        if repeated := choice.random() < REPEATED_SHARE:
-            number = choice.randrange(1000)
-        else:
-            self._number += 1
-            number = 1000 + self._number
-        # A task compares the whole response.
-        case = (sql_case if large else make_case)(number, random.Random(number))
-        response = "I think. " * (LARGE_CHARACTERS // 9) + case.response if large else case.response
-        counts = self.found.counts
-        counts["calls"] += 1
-        try:
-            score = await client.score(response, case.question)
-        except UserError as error:
-            self.found.wrong.append(f"no verdict: {error}")
-            return
-        counts["verdicts"] += 1
-        counts["verdicts on 10 MB"] += large
-        counts["requests repeated"] += score.effort.retries
-        counts["waits for a busy server"] += score.effort.busy_waits
-        counts["lost workers"] += score.effort.infra_errors
-        self.found.judge(case, score.outcome)
-        if repeated and not large and self._repeated.setdefault(number, score) != score:
-            self.found.wrong.append(f"{score} after {self._repeated[number]}: {case.question} {case.response!r}")
-
-    async def _kill_first(self) -> None:
-        while time.monotonic() + FLEET_KILL_SECONDS < self._ends:  # requests in progress at the end may finish
-            await asyncio.sleep(FLEET_KILL_SECONDS - DOWN_SECONDS)
-            self._processes[0].kill()
-            await asyncio.to_thread(self._processes[0].wait)
-            await asyncio.sleep(DOWN_SECONDS)
-            await self._start_again(0)
-            self.found.counts["servers killed"] += 1
-
-    async def _end_second(self) -> None:
-        await asyncio.sleep(self._seconds / 2)
-        self._processes[1].terminate()
-        await asyncio.to_thread(self._processes[1].wait)
-        await self._start_again(1)
-        self.found.counts["servers ended"] += 1
-
-    async def _start_again(self, place: int) -> None:
-        folder, port = self._folders[place], int(self._addresses[place].rpartition(":")[2])
-        self._processes[place] = start(folder, self._scorers, port)
-        await asyncio.to_thread(wait_for, folder, self._processes[place])
-
-    async def _sample(self) -> None:
-        started = time.monotonic()
-        while True:
-            await asyncio.sleep(SAMPLE_SECONDS)
-            with suppress(psutil.NoSuchProcess):
-                self.found.sample_memory(psutil.Process(self._processes[1].pid))
-                done = f"{time.monotonic() - started:5.0f} s, {self.found.counts['verdicts']:9,} verdicts"
-                print(f"{done}, {len(self.found.wrong)} wrong, server {self.found.memory[-1][0]:6.1f} MB", flush=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=40, help="default: 40")
-    parser.add_argument("--fleet", action="store_true", help="two servers and training's clients, see above")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -351,11 +234,6 @@ def main() -> int:
             "Scorer3": {"class_name": "PythonRewardModel", "task": "echo", "function": f"{root}/echo.py:score"}
             | {"answer_cache_bytes": CACHE_BYTES},
         }
-        if options.fleet:
-            logging.disable(logging.WARNING)  # every client notices every end
-            fleet = Fleet(root, scorers, 60 * options.minutes)
-            asyncio.run(fleet.run())
-            return 0 if fleet.found.report(options.minutes) else 1
         with serving(root, scorers=scorers) as server:
             soak = Soak(server, 60 * options.minutes)
             asyncio.run(soak.run())

@@ -51,10 +51,10 @@ _OPERATIONS_PER_CHECK = 10_000
 _ROWS_PER_FETCH = 256
 # No such column, a rejected action, a value that is too long: they leave nothing behind in the connection.
 _PLAIN_ERRORS = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
-# Each holds a page cache of at most 32 MB, and nearly none of a file that is mapped as a whole.
 _OPEN_FILES = 8
 _MAPPED_BYTES = 256_000_000
-_CACHE_KILOBYTES = 32_000
+# Of each open file, and of a sort. A file that is mapped as a whole needs no cache of its own.
+_CACHE_KILOBYTES, _CACHE_KILOBYTES_OF_MAPPED = 32_000, 200_000
 # SQLite's messages repeat names of any length.
 ERROR_CHARS = 1000
 # Ends the URI of a database with a -wal whose -shm is missing or unused, because the database was copied or its writer
@@ -210,7 +210,9 @@ class Executor(LastConnections[sqlite3.Connection]):
         # With the default, a sort within this cache stays in memory too, and takes a third less time than with MEMORY,
         # which allocates each row for itself.
         connection.execute(f"PRAGMA temp_store = {self._temporary}")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
+        [(size,)] = connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+        kilobytes = _CACHE_KILOBYTES_OF_MAPPED if size <= _MAPPED_BYTES else _CACHE_KILOBYTES
+        connection.execute(f"PRAGMA cache_size = -{kilobytes}")
         # Reads pages of the system's cache without a copy: a sixth faster on tables larger than SQLite's own cache.
         connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, self._limits.value_bytes)

@@ -148,6 +148,7 @@ except MemoryError:
 GOLD = "SELECT name FROM clients ORDER BY id"
 NAMES = [["Ann"], ["Bob"], ["Cid"], ["Dee"], ["Eve"], ["Ann"]]
 NUMBERS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+WIDE = "hex(zeroblob(1500)) || x"
 LARGE = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 150000)"
 
 
@@ -155,12 +156,15 @@ LARGE = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 15
     ("sql", "rows"),
     [
         (f"{LARGE} SELECT count(*) FROM (SELECT DISTINCT x || hex(x) FROM r)", 150_000),
-        (f"{LARGE} SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY hex(zeroblob(150)) || x) n FROM r)", 150_000),
+        (
+            f"{LARGE} SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY hex(zeroblob(1500)) || x) n FROM r)",
+            150_000,
+        ),
     ],
     ids=["a temporary table", "a sort"],
 )
 def test_what_does_not_fit_into_sqlite_s_cache_needs_no_file(start_scorer: Callable, sql: str, rows: int) -> None:
-    scorer = start_scorer(prediction_seconds=10.0, worker_memory_bytes=300_000_000)
+    scorer = start_scorer(prediction_seconds=10.0, worker_memory_bytes=1_500_000_000)
     assert scorer.outcome(sql, f"SELECT {rows}") == "match"
     assert scorer.outcome("SELECT 1") == "match"
 
