@@ -40,6 +40,11 @@ def canvas(height: float, *, left: float, right: float, top: float = 10, bottom:
         return figure, figure.add_axes(box)
 
 
+def shorten(text: str, most: int) -> str:
+    """At most so many characters; the tables have the whole name."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
 def inline_svg(figure: Figure, name: str) -> str:
     """The figure as an <svg> element; name: unique on the page, so that ids of two figures differ.
 

@@ -16,13 +16,14 @@ from matplotlib.lines import Line2D
 
 from rl.common import atomic_write
 from rl.evaluation.analysis.trade_off import Point, TradeOff
-from rl.evaluation.report.canvas import POINTS_PER_INCH, STYLE, inline_svg
+from rl.evaluation.report.canvas import POINTS_PER_INCH, STYLE, inline_svg, shorten
 from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.theme import COLOURS, INK, METHOD_COLOURS, MUTED, PAGE, Colour, Look
 from rl.evaluation.spec import BASE, CONTROL, GOLD, split_name
 
 REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], METHOD_COLOURS[BASE]
-MARK, NUMBER = 15, 8.5  # sizes of a circle and of the number in it, in points
+NUMBER = 11  # the size of a method's number, in points
+LONGEST_NAME = 40  # characters in the key
 LINE = 20  # of the key, in points
 
 
@@ -90,15 +91,15 @@ def _draw(axes: Axes, trade_off: TradeOff, colours: Mapping[str, Colour], number
         axes.plot(xs, [y, y], color=colour, alpha=0.4, linewidth=1)
         axes.plot([x, x], ys, color=colour, alpha=0.4, linewidth=1)
         face, ink = (PAGE.light, colour) if point.role else (colour, PAGE.light)
-        axes.plot([x], [y], marker="o", markersize=MARK, markerfacecolor=face, markeredgecolor=ink)
-        axes.text(x, y, str(numbers[name]), ha="center", va="center_baseline", fontsize=NUMBER, color=ink, zorder=2)
+        circle = {"boxstyle": "circle,pad=0.25", "facecolor": face, "edgecolor": ink}
+        axes.text(x, y, str(numbers[name]), ha="center", va="center", fontsize=NUMBER, color=ink, bbox=circle, zorder=2)
     axes.margins(0.08)
 
 
 def _mark(marker: str, colour: Colour, label: str) -> Line2D:
     # A dollar sign in a label does not start a formula.
-    label = label.replace("$", r"\$")
-    size = NUMBER * len(marker.strip("$")) ** 0.5
+    label = shorten(label, LONGEST_NAME).replace("$", r"\$")
+    size = (NUMBER - 2) * len(marker.strip("$")) ** 0.5
     return Line2D([], [], linestyle="", marker=marker, markersize=size, color=colour.light, label=label)
 
 

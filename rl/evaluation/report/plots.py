@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rl.evaluation.analysis.training_log import TrainingLog
-from rl.evaluation.report.canvas import FONT_SIZE, canvas
+from rl.evaluation.report.canvas import FONT_SIZE, canvas, shorten
 from rl.evaluation.report.theme import DARK_FILLS, INK, ON_DARK_FILL, ON_LIGHT_FILL, PAGE, Look
 from rl.evaluation.spec import ReportSpec
 from rl.metrics.bootstrap import Interval
@@ -31,7 +31,7 @@ ROW = 40  # points: a method's name and, below it, its bar
 NAME_AT, BAR_AT, BAR_HEIGHT = 0.27, 0.72, 0.42  # in rows
 AXIS_HEIGHT = 28  # points
 LEAST_NAMED_SHARE = 0.08  # the number of a smaller piece would not fit into it
-LONGEST_NAME = 46  # characters that fit into a plot's width; the tables have the whole name
+LONGEST_NAME = 46  # characters that fit into a plot's width
 
 Curves = dict[str, dict[int, Interval]]
 Families = dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}
@@ -191,8 +191,7 @@ def difference_plot(intervals: dict[str, Interval], looks: dict[str, Look]) -> F
 def _row_canvas(names: list[str], right: float) -> tuple[Figure, Axes]:
     figure, axes = canvas(ROW * len(names) + AXIS_HEIGHT, left=6, right=right, top=2)
     for row, name in enumerate(names):
-        shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…"
-        _write(axes, 0, row + NAME_AT, shown)
+        _write(axes, 0, row + NAME_AT, shorten(name, LONGEST_NAME))
     axes.set_yticks([])
     axes.set_ylim(len(names), 0)
     axes.spines[:].set_visible(False)
