@@ -110,7 +110,7 @@ first() {
   [[ -n $SMALL ]] || step gpu 20 nvidia-smi
   step versions 60 "$PYTHON" "$CHECKS/versions.py"
   # The CPU computes its results while the GPU works.
-  VERL_PLATFORM=cpu CUDA_VISIBLE_DEVICES='' OMP_NUM_THREADS=4 timeout 250 "$PYTHON" "$CHECKS/check_update.py" \
+  VERL_PLATFORM=cpu CUDA_VISIBLE_DEVICES='' OMP_NUM_THREADS=4 timeout "$([[ -n $SMALL ]] && echo "$LIMIT_S" || echo 250)" "$PYTHON" "$CHECKS/check_update.py" \
     "$WORK/tiny" "$OUT/update_cpu.json" fp32 ${SMALL:+"$SMALL"} >"$WORK/update_cpu.log" 2>&1 &
   local on_cpu=$!
   [[ -n $SMALL ]] || step tests 150 "$PYTHON" -m pytest -q -p no:cacheprovider -m gpu "$PROJECT/tests/objective" "$PROJECT/tests/hf_rollout"
