@@ -3,12 +3,13 @@
 import re
 import signal
 import socket
+import time
 
 import psutil
 import pytest
 from prometheus_client import start_http_server
 
-from rl.cluster import scorer
+from rl.cluster import programs, scorer
 from rl.cluster.__main__ import main, parse
 from rl.cluster.scorer import ScorerServer, is_healthy
 from rl.common.errors import UserError
@@ -110,6 +111,7 @@ def test_a_signal_while_the_last_processes_are_ended(cluster):
     command = ("bash", "-c", "trap '' TERM; sleep 1000000 & exit 0")
     node = cluster.node(0, 1, *command, scorer="http://elsewhere:1")
     node.wait_for(lambda: cluster.processes("sleep") and len(cluster.processes()) == 2)
+    time.sleep(3 * programs.POLL_S)  # the launcher has seen that it ended
     assert node.end(signal.SIGTERM) == 0
     assert not cluster.processes()
 

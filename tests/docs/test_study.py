@@ -64,7 +64,7 @@ def test_the_pages_and_pictures_are_those_of_the_recorded_seeds(tmp_path, monkey
     for name, path in pages.items():
         (tmp_path / path.name).write_text(before[path])
         monkeypatch.setattr(study_page, name, tmp_path / path.name)
-    for name in ("seeds.json", "recipe.json", "demo.json", "pretrained.json"):
+    for name in ("seeds.json", "recipe.json", "explored.json", "demo.json", "pretrained.json"):
         (tmp_path / name).write_text((FOLDER / name).read_text())
     monkeypatch.setattr(study_page, "STUDY", tmp_path)
     study_page.main([])
