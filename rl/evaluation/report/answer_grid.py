@@ -46,7 +46,7 @@ HEIGHT, LEAST_ROW, MOST_ROW = 460, 3.6, 16
 # The pictures: {name of a file: its width in pixels and the panels beside each other}.
 PICTURES = {"answers.svg": (1000, 4), "answers_narrow.svg": (360, 2)}
 MARGIN, GAP, LINE = 16, 24, 22
-HEAD, BLOCK_HEAD = 46, 26  # above all blocks of a panel, and above each
+HEAD, BLOCK_HEAD = 64, 26  # above all blocks of a panel, and above each
 KEY_GLYPH, KEY_LETTER = 44, 8.5  # of an entry of the key: colour and gaps, and a letter of its name
 CAPTION_LETTER = 8
 
