@@ -99,7 +99,7 @@ def run_worker(settings: argparse.Namespace, folder: Path) -> int:
         port = int(server.wait_until_ready(settings.wait_seconds, _hint(settings)).rpartition(":")[2])
     ray_node = RayNode(settings, folder, address, port)
     ray_node.wait_until_started(deadline)
-    while not isinstance(connection_problem(settings.head, settings.ray_port), ConnectionRefusedError):
+    while not ray_node.head_ended():
         ray_node.check()
         if server is not None:
             server.check()

@@ -33,6 +33,7 @@ class RayNode:
 
     def __init__(self, settings: argparse.Namespace, folder: Path, address: str, scorer_port: int):
         self._rank, self._log = settings.rank, folder / "ray.log"
+        self._head = settings.head, settings.ray_port
         self._command = [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
             *(f"--temp-dir={folder / 'ray'}", "--log-style=record", "--log-color=false"),
@@ -47,7 +48,8 @@ class RayNode:
 
     def wait_until_started(self, deadline: float) -> None:
         """Wait until `ray start` reports success. Until the deadline it is started again: a machine may be too busy for
-        Ray's limit of 30 s, and another node may come before the head's Ray is complete.
+        Ray's limit of 30 s, and another node may come before the head's Ray is complete. Return too if the head has
+        ended.
 
         Raises:
             ConnectionError: Ray does not start.
@@ -56,12 +58,18 @@ class RayNode:
             try:
                 self.check()
             except ConnectionError as error:
+                if self._rank != HEAD_RANK and self.head_ended():
+                    return
                 lasting = self._rank == HEAD_RANK and _SLOW not in str(error)
                 if lasting or time.monotonic() > deadline:
                     raise
                 say(f"{error}; Ray is started again")
                 self._start()
             time.sleep(POLL_S)
+
+    def head_ended(self) -> bool:
+        """Whether the head's machine answers, and its Ray does not any more."""
+        return isinstance(connection_problem(*self._head), ConnectionRefusedError)
 
     def check(self) -> None:
         """
