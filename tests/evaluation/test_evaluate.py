@@ -302,7 +302,8 @@ def test_report_and_tables_hold_both_kinds_of_task(ended):
     tables = json.loads((folder / "first" / "tables.json").read_text())
     assert [table["caption"][:25] for table in tables] == [
         "Math, Pass@k: Llama-3.1-8", "Math, Mean@k: Llama-3.1-8",
-        "Bird: 6 questions, 16 sam", "Bird: paired differences ", "AMC23: 6 questions, 8 sam", "AMC23: paired differences",
+        "Bird: 6 questions, 16 sam", "Bird: paired differences ",
+        "AMC23: 6 questions, 8 sam", "AMC23: paired differences",
     ]  # fmt: skip
     ours = next(row for row in tables[1]["rows"] if (row["label"], row["source"]) == ("GRPO", "ours"))
     mean = amc23["mean@k"]["8"]  # in the column Mean@16: the mean of as many samples as there are
