@@ -23,10 +23,11 @@ _FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exc
 _ADVICE = "make room, set trainer.max_actor_ckpt_to_keep to keep fewer, or OUTPUT_DIR to a larger disk"
 
 
-def check_room(config: DictConfig, resumes: bool) -> Finding:
+def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     """Reject a training run whose checkpoints do not fit on the disk of its folder.
 
     Args:
+        has_critic: the run trains a critic, whose checkpoints are about as large as the actor's.
         resumes: the run continues from a checkpoint, so that older ones are on the disk already.
 
     Raises:
@@ -43,7 +44,9 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
     if not count:
         return skipped("the size of a checkpoint is not known: the model has no safetensors files here")
     # Of all nodes: they share the folder (docs/howto/cluster.md).
-    size = count * sum(CONTENT_BYTES[part] for part in actor.checkpoint.save_contents)
+    size = count * _bytes_per_parameter(config, actor, actor.fsdp_config)
+    if has_critic:
+        size += count * _bytes_per_parameter(config, config.critic, config.critic.fsdp)
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"
@@ -53,6 +56,14 @@ def check_room(config: DictConfig, resumes: bool) -> Finding:
         times = f", and {needed} are there at a time" if needed > 1 else ""
         raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
     return ok(found if kept else f"{found}; all are kept (trainer.max_actor_ckpt_to_keep)")
+
+
+def _bytes_per_parameter(config: DictConfig, role: DictConfig, engine: DictConfig) -> int:
+    """Bytes of a role's checkpoint. Every replica of fsdp_size ranks writes all shards; one rank, the hf_model."""
+    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
+    copies = ranks // engine.fsdp_size if 0 < engine.fsdp_size < ranks else 1
+    parts = role.checkpoint.save_contents
+    return sum(CONTENT_BYTES[part] * (1 if part == "hf_model" else copies) for part in parts)
 
 
 @contextmanager

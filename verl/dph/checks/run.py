@@ -207,7 +207,7 @@ def disk(subject: Subject) -> Finding:
     """The next checkpoints fit on the disk."""
     if subject.finished is not None or subject.writes_store:
         return skipped("this run writes no checkpoints")
-    return check_room(subject.config, resumes=subject.resumed is not None)
+    return check_room(subject.config, has_critic(subject.config), resumes=subject.resumed is not None)
 
 
 def prompts(subject: Subject) -> Finding:
