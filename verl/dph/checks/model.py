@@ -179,6 +179,12 @@ def soft_capping(config: DictConfig) -> Iterator[str]:
 def lora(config: DictConfig) -> Iterator[str]:
     prefix, model = "actor_rollout_ref.model", config.actor_rollout_ref.model
     if not model.lora_rank:
+        for name, value in (("lora.rank", model.lora.rank), ("lora_adapter_path", model.lora_adapter_path)):
+            if value:
+                yield (
+                    f"{prefix}.{name}={value} makes no adapter with FSDP, which reads lora_rank: set "
+                    f"{prefix}.lora_rank."
+                )
         return
     others = {
         "the hf rollout, which takes whole weights": config.actor_rollout_ref.rollout.name == "hf",

@@ -121,8 +121,13 @@ def samples_of_store(config: DictConfig) -> Iterator[str]:
         yield from samples(config)
 
 
-def adaptive_kl(config: DictConfig) -> Iterator[str]:
+def of_no_checkpoint(config: DictConfig) -> Iterator[str]:
     """What a resumed run would have lost (verl's trainer_base.py)."""
+    if config.actor_rollout_ref.actor.checkpoint.get("async_save"):
+        yield (
+            "actor.checkpoint.async_save=True is of Megatron: with it verl does not note which checkpoint is the "
+            "newest, and a resumed run would start anew; leave it out."
+        )
     control = config.algorithm.kl_ctrl
     if config.algorithm.use_kl_in_reward and control.type == "adaptive":
         yield (
@@ -242,7 +247,7 @@ RULES = (
     reward_manager,
     bypass_mode,
     rollout_correction,
-    adaptive_kl,
+    of_no_checkpoint,
     trainer_mode,
     replicas,
     ray_cpus,
