@@ -31,10 +31,6 @@ class Rehearsed:
 # By name. All are of one pre-sampling, except for the expert's and the anchor's.
 EXPERT, ANCHOR = "expert", "anchor"
 STORES = {
-    "mastered_all": Rehearsed(
-        ("data.sft_responses_per_prompt=all",), "every correct sample of the near-perfect prompts"
-    ),
-    "solved_one": Rehearsed(("data.sft_coverage=solved",), "one correct sample of every solved prompt"),
     "solved_all": Rehearsed(
         ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"), "every correct sample of every solved prompt"
     ),
@@ -112,9 +108,6 @@ def in_store(name: str, key: str = "sft_pt") -> str:
     return f"data.{key}=${{launch.data}}/{name}/pef.pt"
 
 
-# As in dapo.yaml.
-_DRAW_OTHERS = ("algorithm.filter_groups.enable=true", "algorithm.filter_groups.metric=${launch.dapo_metric}")
-
 METHODS = {
     "grpo": Method("GRPO", "grpo"),
     "dapo": Method("DAPO", "dapo"),
@@ -124,26 +117,16 @@ METHODS = {
     "dph_js": Method("DPH-JS", "js_kl", 0.5, "DPH-JS"),
     "dph_js_def": Method("DPH-JS definition", "js_definition", 0.5, "DPH-JS definition"),
     "dph_alpha": Method("DPH alpha 0.2", "alpha", 0.5, "DPH alpha 0.2"),
-    # Rehearsal of all that was solved (docs/explanation/method.md, coverage) at three eta, and its controls: the
-    # paper's D_pef at the same eta, the other two stores, all prompts explored, and no RL. eta 0 is dapo_exp.
+    # Rehearsal of all that was solved (docs/explanation/method.md, coverage), and the same without RL.
     "dph_f_solved": Method("DPH-F solved", "forward_kl", 0.2, "DPH-F solved", "solved_all"),
-    "dph_f_solved_eta005": Method("DPH-F solved, eta .05", "forward_kl", 0.05, "DPH-F solved", "solved_all"),
-    "dph_f_solved_eta05": Method("DPH-F solved, eta .5", "forward_kl", 0.5, "DPH-F solved", "solved_all"),
-    "dph_f_eta02": Method("DPH-F, eta .2", "forward_kl", 0.2, "DPH-F"),
-    "dph_f_solved_one": Method("DPH-F solved, one each", "forward_kl", 0.2, None, "solved_one", role="control"),
-    "dph_f_mastered_all": Method("DPH-F mastered, all", "forward_kl", 0.2, None, "mastered_all", role="control"),
-    "dph_f_solved_explore_all": Method(
-        *("DPH-F solved, all explored", "forward_kl", 0.2, None, "solved_all"),
-        overrides=("launch.explored=all",),
-        role="control",
-    ),
     "rft_solved": Method(
         *("RFT", "forward_kl", 0.2, None, "solved_all"),
         overrides=(f"{ACTOR}.policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"),
         role="control",
     ),
-    # MaxRL, the recipe (docs/howto/train.md), and the recipe with all prompts explored.
+    # MaxRL, with the paper's D_pef, the recipe (docs/howto/train.md), and the recipe with all prompts explored.
     "maxrl": Method("MaxRL", "maxrl"),
+    "maxrl_dph_js": Method("MaxRL, DPH-JS", "js_kl", 0.5, overrides=("algorithm.adv_estimator=maxrl",)),
     "recipe": Method("Recipe", "recipe", 0.2, None, "solved_all"),
     "recipe_explore_all": Method(
         *("Recipe, all explored, eta .1", "recipe", 0.1, None, "solved_all"), overrides=("launch.explored=all",)
@@ -159,12 +142,6 @@ METHODS = {
     "dph_js_cap": Method("DPH-JS cap .75", "js_kl_cap", 0.5),
     "dph_f_solved_cap": Method(
         *("DPH-F solved, cap .6", "forward_kl", 0.2, None, "solved_all"), overrides=(f"{CAP}=0.6",)
-    ),
-    # The same with dynamic sampling: other groups are drawn for those at the cap.
-    "grpo_cap_drawn": Method("GRPO cap .75, drawn again", "grpo_cap", overrides=(f"{CAP}=0.75", *_DRAW_OTHERS)),
-    "dph_f_solved_cap_drawn": Method(
-        *("DPH-F solved, cap .75, drawn again", "forward_kl", 0.2, None, "solved_all"),
-        overrides=(f"{CAP}=0.75", *_DRAW_OTHERS),
     ),
     # Baselines (docs/explanation/baselines.md). A micro-batch is a whole mini-batch here, some 2,000 response tokens:
     # the papers' shares are 4 of them, and less than one. The bonus is ten times the default, as responses are short.

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from rl.common.cli import as_shown, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.common.text import listed
 from rl.demo.experiment import (
     DEVICES,
     EVAL_SAMPLES,
@@ -40,11 +39,6 @@ from rl.evaluation.report.write import PAGE, REPORT, write_report
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-# Worth comparing with any other method.
-COMPARED_WITH = {
-    "dph_js": "the paper's DPH-JS",
-    "dapo_exp": "DAPO on D_exp, which differs from DPH-JS only by the divergence",
-}
 # Settings whose defaults are the model's.
 _OF_MODEL = ("folder", "methods", "steps")
 
@@ -81,18 +75,15 @@ class Demo(Experiment):
         evaluations = [self.evaluate(name, METHODS[name].label, self.own_draw) for name in self.methods]
         return [*self.prepare(self.methods), *trainings, *evaluations, self.evaluate_base(self.own_draw)]
 
-    def command(self, methods: list[str], dph: str = "dph") -> str:
-        """The command that runs the demo with these methods in this folder.
-
-        Args:
-            dph: the path of the program dph.
-        """
-        options = {"--out": as_shown(self.out), "--methods": ",".join(methods), "--steps": str(self.steps)}
+    @property
+    def command(self) -> str:
+        """The command that runs this demo."""
+        options = {"--out": as_shown(self.out), "--methods": ",".join(self.methods), "--steps": str(self.steps)}
         options |= {"--seed": str(self.seed), "--device": self.device}
         if self.model.name != TINY.name:
             options["--model"] = self.model.name
         variables = f"MODEL_PATH={shlex.quote(self.model_path)} " if self.model_path else ""
-        return f"{variables}{dph} demo {shlex.join(word for option in options.items() for word in option)}"
+        return f"{variables}dph demo {shlex.join(word for option in options.items() for word in option)}"
 
     def run(self) -> list[str]:
         """Run all stages, write the report, and return one sentence per failed check."""
@@ -114,8 +105,8 @@ class Demo(Experiment):
             self.own_draw,
             title="DPH-RL demo",
             summary=" ".join([self._summary(config), *(f"{of.label} {of.about}." for of in chosen if of.about)]),
-            commands=[self.command(self.methods)],
-            caveats=self.caveats,
+            commands=[self.command],
+            caveats=list(self.model.caveats),
             settings=self.stated_settings()
             | {"device": self.device, "seed": self.seed, "trainer.total_training_steps": self.steps}
             | etas,
@@ -123,20 +114,6 @@ class Demo(Experiment):
         )
         spec.write(self.out / SPEC)
         return write_report(spec, self.out)
-
-    @property
-    def further(self) -> list[str]:
-        """The methods of COMPARED_WITH that are not among its own."""
-        return [name for name in COMPARED_WITH if name not in self.methods]
-
-    @property
-    def caveats(self) -> list[str]:
-        """The model's, and what `further` adds."""
-        found = list(self.model.caveats)
-        if self.further:
-            added = listed(COMPARED_WITH[name] for name in self.further)
-            found.append(f"{self.command([*self.methods, *self.further])} adds {added}.")
-        return found
 
     def _summary(self, config: "DictConfig") -> str:
         """The model's summary with the values of an experiment's settings."""
@@ -246,8 +223,6 @@ def next_commands(demo: Demo, dph: str) -> dict[str, str]:
     out = as_shown(demo.out)
     samples, store = f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"
     found = {f"{dph} inspect {shlex.quote(samples)} {shlex.quote(store)}": "read the base model's samples, and D_pef"}
-    if demo.further:
-        found[demo.command([*demo.methods, *demo.further], dph)] = "train these too"
     if demo.model.name == TINY.name:
         found[f"{dph} study"] = "compare more methods with ten seeds (hours)"
     return found

@@ -1,7 +1,7 @@
 """A resumable pipeline of programs: a stage is skipped if it is done, and continued if it was interrupted.
 
-Stages run side by side, each as soon as those that it needs are done. A terminal shows a bar for each. A log gets
-a line when a stage starts, each minute and when it ends; times are minutes and seconds:
+Stages run side by side, each as soon as those that it needs are done. A line is written when a stage starts and when it
+ends; a terminal also shows a bar for the whole, a log a line each minute. Times are minutes and seconds:
 
     03:34 (5/10 done) Training GRPO  step 36/80  reward .76  left 03:10
 
@@ -83,8 +83,8 @@ class Running:
     A stage's rate is measured from its first step, without its start-up.
     """
 
-    def __init__(self, stage: Stage, bar: tqdm | None = None):
-        self.stage, self.bar = stage, bar
+    def __init__(self, stage: Stage):
+        self.stage = stage
         self.started = self.said = time.monotonic()
         self.share, self.text = 0.0, "starting"
         self._at_start = stage.count()[0] if stage.count else 0
@@ -115,7 +115,7 @@ class Progress:
         self._skipped = self._done = 0.0  # expected seconds of ended stages
         self._running: dict[str, Running] = {}
         self._started = self._looked = time.monotonic()
-        self._whole = _bar(f"All {len(stages)} stages") if sys.stderr.isatty() else None
+        self._bar = tqdm(total=1.0, leave=False, dynamic_ncols=True) if sys.stderr.isatty() else None
 
     def __enter__(self) -> "Progress":
         expected = clock(self._expected / self._at_once)
@@ -123,21 +123,16 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for bar in (*(running.bar for running in self._running.values()), self._whole):
-            if bar is not None:
-                bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def start(self, stage: Stage, how: str = "starts", reason: str = "") -> None:
-        """A stage starts or continues; or it starts again for a reason, which is said on a terminal too."""
-        if self._whole is None or reason:
-            self._say(stage, f"starts again ({reason})" if reason else how)
-        bar = _bar(stage.title) if self._whole is not None else None
-        self._running[stage.name] = Running(stage, bar)
+        """A stage starts or continues; or it starts again for a reason."""
+        self._say(stage, f"starts again ({reason})" if reason else how)
+        self._running[stage.name] = Running(stage)
 
     def end(self, stage: Stage) -> None:
         running = self._running.pop(stage.name)
-        if running.bar is not None:
-            running.bar.close()
         self._ended, self._done = self._ended + 1, self._done + stage.seconds
         self._say(stage, f"done in {clock(time.monotonic() - running.started)}")
 
@@ -146,20 +141,22 @@ class Progress:
         self._say(stage, "already done, skipped")
 
     def update(self) -> None:
-        """Draw the bars, or write the lines that are due; call it often."""
+        """Draw the bar, or write the lines that are due; call it often."""
         now = time.monotonic()
         if now - self._looked < COUNT_SECONDS:
             return
         self._looked = now
         for running in self._running.values():
             running.look(now)
-            if running.bar is not None:
-                _draw(running.bar, running.share, running.text)
-            elif now - running.said >= LINE_SECONDS:
+            if self._bar is None and now - running.said >= LINE_SECONDS:
                 running.said = now
                 self._say(running.stage, running.text)
-        if self._whole is not None:
-            _draw(self._whole, *self._of_whole(now))
+        if self._bar is not None:
+            self._bar.n, whole = self._of_whole(now)
+            under_way = [f"{running.stage.title}: {running.text}" for running in self._running.values()]
+            text = "; ".join([whole, *under_way]).replace("{", "{{").replace("}", "}}")  # a title may hold a path
+            self._bar.bar_format = "{percentage:3.0f}%|{bar:12}| " + text
+            self._bar.refresh()
 
     def _of_whole(self, now: float) -> tuple[float, str]:
         """The whole run's share and text, in which stages weigh their expected seconds."""
@@ -179,16 +176,6 @@ def clock(seconds: float) -> str:
     """Minutes and seconds, such as 03:34."""
     seconds = round(seconds)
     return f"{seconds // 60:02}:{seconds % 60:02}"
-
-
-def _bar(name: str) -> tqdm:
-    return tqdm(total=1.0, desc=name, leave=False, dynamic_ncols=True, bar_format="{desc}")
-
-
-def _draw(bar: tqdm, share: float, text: str) -> None:
-    bar.n = min(share, 1.0)
-    bar.bar_format = "{desc} {percentage:3.0f}%|{bar:12}| " + text
-    bar.refresh()
 
 
 class Pipeline:

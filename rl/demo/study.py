@@ -30,13 +30,12 @@ if TYPE_CHECKING:
 BASELINES = ("grpo", "dapo", "dapo_exp")
 # The primary comparisons, named before the runs (docs/explanation/study.md): each of these methods, after `steps`, with
 # GRPO and the base, in these columns.
-DECIDED = ("dph_f", "dph_js", "dph_f_solved", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
-# They came after the first seeds, and are studied by themselves (--methods).
-DRAWN = ("grpo_cap_drawn", "dph_f_solved_cap_drawn")
-IN_COLUMNS = ("Pass@1", "Pass@8", "Pass@32")
-STUDIED = ("grpo", "dapo", "dapo_exp", "rkl", *DECIDED, "rft_solved", "clip_cov", "pkpo")
-OF_RECIPE = ("maxrl", "recipe", "recipe_explore_all", "recipe_anchor", "grpo_anchor")
-LONG = ("grpo", *OF_RECIPE, "dph_js", "grpo_cap", "dph_js_cap", "dph_f_solved_cap")
+DECIDED = ("maxrl", "recipe")
+IN_COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "Pass@1, out of domain", "Pass@8, out of domain")
+OF_DPH = ("rkl", "dph_f", "dph_js", "dph_f_solved")
+OF_RECIPE = ("maxrl", "maxrl_dph_js", "recipe", "recipe_anchor")
+STUDIED = ("grpo", "dapo", *OF_DPH, "clip_cov", "pkpo", "grpo_cap", "dph_f_solved_cap", *OF_RECIPE)
+LONG = ("grpo", "dph_js", *OF_RECIPE, "recipe_explore_all", "grpo_anchor")
 SEEDS, STEPS, LONG_STEPS, IN_DOMAIN_QUESTIONS = range(1, 11), 60, 180, 384
 
 
@@ -67,9 +66,7 @@ def primary(names: Iterable[str]) -> dict[tuple[str, str], tuple[str, ...]]:
     from rl.evaluation.spec import BASE  # loads pydantic, and help must not
 
     there = {*names, BASE}
-    return {
-        (name, other): IN_COLUMNS for name in (*DECIDED, *DRAWN) for other in ("grpo", BASE) if {name, other} <= there
-    }
+    return {(name, other): IN_COLUMNS for name in DECIDED for other in ("grpo", BASE) if {name, other} <= there}
 
 
 class Study(Experiment):
