@@ -1,6 +1,6 @@
 """The program `dph`, whose subcommands are the project's programs (docs/reference/cli.md).
 
-A subcommand's modules are imported when it runs; help and completion load only its parser.
+A subcommand's modules are imported when it runs; help loads only its parser.
 """
 
 import argparse
@@ -9,15 +9,13 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
-from rl.common.cli import output_file, output_folder, user_errors_exit
+from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.names import hint, verl_folder
 from rl.launch.commands import TRAIN_EXAMPLE
 
-SHELLS = ("bash", "zsh", "tcsh")
 HELP = ("-h", "--help")
 ABOUT = """\
 Reinforcement learning with verifiable rewards that keeps the diversity of the initial policy.
@@ -35,8 +33,8 @@ class Command:
     Attributes:
         example: the arguments of the help's example.
         program: "module", which has parser() and main(arguments), or "module:name", which has name_parser() and
-            name(arguments); an empty module means this one. The parser serves help, checks and completion; the program
-            returns its exit code or None.
+            name(arguments); an empty module means this one. The parser serves help and checks; the program returns
+            its exit code or None.
     """
 
     summary: str
@@ -105,18 +103,6 @@ def _example(name: str) -> str:
     return f"example:\n  dph {name} {COMMANDS[name].example}".rstrip()
 
 
-def full_parser() -> argparse.ArgumentParser:
-    """All subcommands in one parser, for shell completion."""
-    root = argparse.ArgumentParser(prog="dph")
-    groups = {"": root.add_subparsers()}
-    for name, summary in GROUPS.items():
-        groups[name] = groups[""].add_parser(name, help=summary).add_subparsers()
-    for name, command in COMMANDS.items():
-        group, _, last = name.rpartition(" ")
-        groups[group].add_parser(last, help=command.summary, parents=[parser_of(name)], add_help=False)
-    return root
-
-
 def _without_command(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dph",
@@ -124,15 +110,8 @@ def _without_command(words: list[str]) -> int:
         description=ABOUT.format(commands=_listed("")),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="store_true", help="the same as dph version")
-    parser.add_argument("--print-completion", choices=SHELLS, metavar="SHELL", help=f"script for {', '.join(SHELLS)}")
-    options = parser.parse_args(words)
-    if options.version:
-        version([])
-    elif options.print_completion:
-        _print_completion(options.print_completion)
-    else:
-        parser.print_help()
+    parser.parse_args(words)
+    parser.print_help()
     return 0
 
 
@@ -144,25 +123,6 @@ def _listed(prefix: str) -> str:
     return "\n".join(
         f"{HEADINGS.get(name, '')}  {name.removeprefix(prefix):<11} {summary}" for name, summary in summaries.items()
     )
-
-
-def _print_completion(shell: str) -> None:
-    try:
-        import shtab
-    except ImportError as error:
-        raise UserError("Shell completion needs shtab: pip install shtab.") from error
-    parser = full_parser()
-    _complete_paths(parser, shtab.FILE)
-    sys.stdout.write(shtab.complete(parser, shell) + "\n")
-
-
-def _complete_paths(parser: argparse.ArgumentParser, files: dict[str, str]) -> None:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                _complete_paths(below, files)
-        elif action.type in (Path, output_file, output_folder):
-            action.complete = files  # type: ignore[attr-defined]  # where shtab looks for it
 
 
 def _run_module(name: str, arguments: list[str]) -> None:
@@ -246,7 +206,7 @@ COMMANDS = {
     ),
     "split": Command("split the prompts into D_exp and D_pef", "--experiment qwen_math", "rl.data.split_command"),
     "store": Command(
-        "write the D_pef store with reference log-probs", "--experiment qwen_math", "rl.launch.commands:store"
+        "write the D_pef store with reference log-probs", "experiment=qwen_math", "rl.launch.commands:store"
     ),
     "train": Command("train with a method or a baseline", TRAIN_EXAMPLE, "rl.launch.commands:train"),
     "evaluate": Command(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rl.common.errors import UserError
 from rl.configuration import methods
+from rl.configuration.names import hint
 from rl.configuration.old_variables import REPLACED_BY
 from rl.configuration.run import Run
 
@@ -39,6 +40,8 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
     """
     path, known = Path(script), methods.methods()
     parent = path.absolute().parent.name  # also of a script that is named in its folder
+    if not path.suffix and path.stem not in known:
+        raise UserError(f"'{script}' is not a method; {hint(path.stem, [*known], 'dph train --list')}")
     if path.stem not in known or (path.suffix == ".sh" and parent not in methods.FOLDERS):
         raise UserError(
             f"'{script}' is not a launch script: give one of a checkout, such as scripts/llama/js_kl.sh "

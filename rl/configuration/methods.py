@@ -1,6 +1,5 @@
 """Methods and experiments, read from the files of verl/dph/config/method and verl/dph/config/experiment."""
 
-import argparse
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import takewhile
@@ -125,12 +124,6 @@ def methods(*kinds: str) -> dict[str, ConfigFile]:
 def dph_command(method: str) -> str:
     """The subcommand of dph that runs a method."""
     return {name: f"dph {command}" for command, name in PREPARATIONS.items()}.get(method, f"dph train {method}")
-
-
-def add_experiment(parser: argparse.ArgumentParser, default: str = DEFAULT_EXPERIMENT) -> None:
-    """Add the option that names an experiment."""
-    about = f"{', '.join(files('experiment'))} (default: {default}), or a file of your own"
-    parser.add_argument("--experiment", metavar="NAME", help=about)
 
 
 def next_step(command: str, experiment: str) -> str:

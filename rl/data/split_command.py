@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.text import histogram, named, number_of, without_reference
-from rl.configuration.methods import DEFAULT_EXPERIMENT, add_experiment, experiment, files, next_step
+from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files, next_step
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ def parser(default: str = DEFAULT_EXPERIMENT) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add_experiment(parser, default)
+    known = ", ".join(files("experiment"))
+    add("--experiment", metavar="NAME", help=f"{known} (default: {default}), or a file of your own")
     add("--samples", type=Path, metavar="FILE", help="default: DATA_DIR/generate_data/0.jsonl")
     add("--data", type=Path, metavar="FILE", help="the parquet that was sampled (default: TRAIN_FILE)")
     add("--out", type=output_folder, metavar="FOLDER", help="folder of the two parts (default: DATA_DIR)")

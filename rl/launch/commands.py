@@ -8,8 +8,8 @@ from pathlib import Path
 from textwrap import fill
 
 from rl.common.errors import UserError
-from rl.configuration.methods import KINDS, PREPARATIONS, add_experiment, methods
-from rl.configuration.names import CHECKOUT, hint
+from rl.configuration.methods import KINDS, PREPARATIONS, methods
+from rl.configuration.names import CHECKOUT
 
 TRAIN_EXAMPLE = "js_kl my_run 0.2 trainer.save_freq=20"
 LINE = 100  # characters
@@ -23,15 +23,25 @@ _ABOUT = {
         "[NAME] [seed]",
     ),
     "train": (
-        "Train with a method, as its launch script does (SQL: scripts/llama, math: scripts/qwen).",
-        "NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
+        "Train with a method, as its launch script does (SQL: scripts/llama, math: scripts/qwen). Without\narguments: "
+        "list the methods.",
+        "METHOD NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
     ),
 }
 
 
-def train_parser() -> argparse.ArgumentParser:
-    parser = _parser("train")
-    parser.add_argument("--list", action="store_true", help="list the methods, as dph train alone does")
+def _parser(name: str) -> argparse.ArgumentParser:
+    """A subcommand's parser, for its help: the launcher reads the arguments itself."""
+    description, arguments = _ABOUT[name]
+    parser = argparse.ArgumentParser(
+        description=f"{description}\n\nARGUMENT is {arguments},\n"
+        "experiment=NAME (docs/reference/cli.md), or KEY=VALUE, a setting (docs/reference/settings.md)."
+    )
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="as above")
+    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
+    parser.add_argument(
+        "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
+    )
     return parser
 
 
@@ -45,63 +55,21 @@ def train(arguments: list[str]) -> None:
             sys.stdout.write("\n")
         sys.stdout.write(f"example:\n  dph train {TRAIN_EXAMPLE}\n")
         return
-    _launch("train", arguments)
+    _launch([], arguments)
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
-    """A subcommand's parser, for its help: the launcher reads most arguments itself."""
-    description, arguments = _ABOUT[name]
-    parser = argparse.ArgumentParser(
-        description=f"{description}\n\nARGUMENT is {arguments},\n"
-        "experiment=NAME (docs/reference/cli.md), or KEY=VALUE, a setting (docs/reference/settings.md)."
-    )
-    _add_own_options(parser, name)
-    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="as above")
-    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
-    parser.add_argument(
-        "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
-    )
-    return parser
-
-
-def _add_own_options(parser: argparse.ArgumentParser, name: str) -> None:
-    if name == "train":
-        names = [*methods(*KINDS)]
-        parser.add_argument("method", type=_method, choices=names, metavar="METHOD", help="see dph train --list")
-    else:
-        add_experiment(parser)
-
-
-def _method(name: str) -> str:
-    known = [*methods(*KINDS)]
-    if name not in known:
-        raise UserError(f"'{name}' is not a method; {hint(Path(name).stem, known, 'dph train --list')}")
-    return name
-
-
-def launcher(name: str, arguments: list[str]) -> list[str]:
-    """The command line of the launcher that a subcommand starts.
+def _launch(method: list[str], arguments: list[str]) -> None:
+    """Become the launcher of a run.
 
     Raises:
         UserError: there is no checkout, which has the launcher's script.
     """
-    parser = argparse.ArgumentParser(prog=f"dph {name}", add_help=False, allow_abbrev=False)
-    _add_own_options(parser, name)
-    options, passed = parser.parse_known_args(arguments)
-    method = options.method if name == "train" else PREPARATIONS[name]
-    experiment = [f"experiment={options.experiment}"] if getattr(options, "experiment", None) else []
     script = next((root / _LAUNCHER for root in (CHECKOUT, Path.cwd()) if (root / _LAUNCHER).is_file()), None)
     if script is None:
-        raise UserError(
-            f"dph {name} runs {_LAUNCHER} of a checkout, which is not here: run it in one, or pip install -e it."
-        )
-    return ["bash", str(script), method, *passed, *experiment]
-
-
-def _launch(name: str, arguments: list[str]) -> None:
-    command = launcher(name, arguments)
+        raise UserError(f"{_LAUNCHER} of a checkout is not here: run dph in a checkout, or pip install -e it.")
+    command = ["bash", str(script), *method, *arguments]
     os.execvpe(command[0], command, os.environ | {"PYTHON": os.environ.get("PYTHON") or sys.executable})
 
 
-presample, store = partial(_launch, "presample"), partial(_launch, "store")
-presample_parser, store_parser = partial(_parser, "presample"), partial(_parser, "store")
+presample, store = (partial(_launch, [PREPARATIONS[name]]) for name in ("presample", "store"))
+presample_parser, store_parser, train_parser = (partial(_parser, name) for name in _ABOUT)

@@ -33,6 +33,7 @@ def test_a_script_can_be_named_in_its_own_folder(monkeypatch):
     [
         (["scripts/llama/grpo.sh"], "has no NAME; usage: bash scripts/llama/grpo.sh NAME [seed] "),
         (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash "),
+        (["jskl", "run"], "'jskl' is not a method; did you mean 'js_kl'?"),
         (["js_kl", "a/b"], "NAME is 'a/b'"),
         (["js_kl", "run", "-0.1"], "sft_loss_coeff is '-0.1': give a number"),
         (["alpha", "run", "0.2", "half"], "alpha is 'half'"),

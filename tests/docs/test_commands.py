@@ -19,8 +19,8 @@ import pytest
 
 from rl import cli
 from rl.configuration.compose import CONFIG_OF, compose
+from rl.configuration.methods import PREPARATIONS
 from rl.launch import __main__ as launch
-from rl.launch.commands import launcher
 from tests.docs.conftest import site_module
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
@@ -128,7 +128,8 @@ def test_dph_takes_its_arguments(command, capsys):
     name, arguments = cli.resolve(words)
     try:
         if name in ("presample", "store", "train"):
-            _dry_run(launcher(name, arguments)[2:], command.variables)
+            method = [] if name == "train" else [PREPARATIONS[name]]
+            _dry_run([*method, *arguments], command.variables)
         elif name == "evaluate":
             compose("evaluate", arguments)
         else:
