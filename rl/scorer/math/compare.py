@@ -23,7 +23,15 @@ from sympy.core.relational import Relational
 
 from rl.scorer.math import exact, library  # noqa: F401  (they change math-verify)
 from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE, mixed_number
-from rl.scorer.math.parts import as_ratios, items, with_both_signs, without_condition, without_derivation, without_label
+from rl.scorer.math.parts import (
+    as_ratios,
+    is_unsolved,
+    items,
+    with_both_signs,
+    without_condition,
+    without_derivation,
+    without_label,
+)
 from rl.scorer.math.units import split_letter, split_unit
 
 # What math-verify reads from an answer: expressions, the most trusted first, and finally the text itself.
@@ -86,9 +94,11 @@ _STATEMENTS = tuple(
 )
 _APPROX = re.compile(r"\\approx(?![A-Za-z])")
 _MOST_ITEMS = 20
-# Dots between the items of a list or the terms of a sum are a symbol like these, not the digits that follow a number.
-_MORE = r" \\Upsilon "
-_DOTS = re.compile(r"(?<![\d\s])\s*\\ldots|\\ldots(?=\s*[,;+*-])")
+_THOUSANDS = re.compile(r"(?<=\d),(?:\\!)?(?=\d{3}(?!\d))")
+# Dots between the items of a list, between the terms of a sum or after a whole number are a symbol like these, and not
+# the digits that follow a decimal.
+_MORE = r"\1 \\Upsilon "
+_DOTS = re.compile(r"((?<![\d.])\d+|(?<![\d\s]))\s*\\ldots|\\ldots(?=\s*[,;+*-])")
 
 
 def same_text(gold: str, pred: str) -> bool:
@@ -107,9 +117,14 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     if (values := without_condition(gold, without_derivation(gold, pred))) is None:
         return None
+    if "=" not in values[0] and is_unsolved(values[1]):
+        return None
     if (values := as_ratios(*without_label(*values))) is None:
         return None
     gold, pred = values
+    # math-verify reads a set, in which 5, 5 is 5.
+    if _is_one_value(gold) and not _is_a_list(with_both_signs(gold)) and _is_a_list(pred) and not split_unit(pred)[1]:
+        return None
     words = _OPPOSITES.get(_word(gold)), _OPPOSITES.get(_word(pred))
     if words[0] and words[1] and words[0] != words[1] and words[0][0] == words[1][0]:
         return None
@@ -163,6 +178,10 @@ def _is_a_relation(answer: str) -> bool:
 
 def _is_one_value(answer: str) -> bool:
     return not any(pattern.search(answer) for pattern in (_RELATION, _ALTERNATIVES, _MANY))
+
+
+def _is_a_list(answer: str) -> bool:
+    return len(items(_THOUSANDS.sub("", answer))) > 1 or bool(_EITHER.search(answer))
 
 
 def _has_no_order(answer: str) -> bool:

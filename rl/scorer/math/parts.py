@@ -30,6 +30,15 @@ _CALCULATION = re.compile(
     r"[\d+*/^&,;-]|\\(?:[dt]?frac|sqrt|cdot|times|approx|in|pm|mp|not|begin|sin|cos|tan|ln|log|sum|int|quad|leq?|geq?)(?![A-Za-z])"
 )
 _TERM = re.compile(r"[^:,;=<>|]*[\dA-Za-z})]")
+# The left side of an equation: up to the first = outside braces.
+_LEFT_SIDE = re.compile(r"((?:[^={}]|\{(?:[^{}]|\{[^{}]*\})*\})*)=")
+# What names a quantity however it is written: a function's value, a trigonometric function, a sum, |z|^2.
+_QUANTITY = re.compile(
+    r"[A-Za-z]'*\(|\\(?:sin|cos|tan|cot|sec|csc|sum|prod|int|lim|max|min|text)(?![A-Za-z])"
+    r"|^\s*\|.*\|(?:\^\{\d+\})?\s*$"
+)
+_GREEK = r"\\(?:alpha|beta|gamma|theta|phi|varphi|lambda|omega)(?![A-Za-z])"
+_UNKNOWN = re.compile(rf"(?:{_GREEK}|(?<![\\A-Za-z])[a-df-hj-zA-Z](?![A-Za-z]))(?:_\{{[^{{}}]*\}})?")
 
 
 def items(answer: str) -> list[str]:
@@ -112,6 +121,17 @@ def without_label(gold: str, pred: str) -> tuple[str, str]:
 def _labelled(answer: str) -> re.Match[str] | None:
     found = _LABELLED.fullmatch(answer)
     return found if found and not _CALCULATION.search(_IN_LABEL.sub("", found["label"])) else None
+
+
+def is_unsolved(answer: str) -> bool:
+    r"""Whether the answer is an equation of one unknown that still has to be solved: 2x=10, x^2=4, but not x=5.
+
+    With two unknowns the left side may be the quantity that is asked for, as in m+n=7.
+    """
+    found = _LEFT_SIDE.match(answer)
+    if not found or _QUANTITY.search(found[1]):
+        return False
+    return len(set(_UNKNOWN.findall(found[1]))) == 1 and bool(_CALCULATION.search(_IN_LABEL.sub("", found[1])))
 
 
 def as_ratios(gold: str, pred: str) -> tuple[str, str] | None:
