@@ -57,6 +57,7 @@ class Command:
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
+    words = ["version"] if words == ["--version"] else words
     with user_errors_exit():
         if not words or words[0].startswith("-"):
             return _without_command(words)

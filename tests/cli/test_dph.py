@@ -188,5 +188,5 @@ def test_evaluate_is_handed_over(monkeypatch, capsys):
 
 
 def test_version(capsys):
-    code, out, _ = run(capsys, "version")
+    code, out, _ = run(capsys, "--version")
     assert code == 0 and out.startswith("dph-rl ") and f"python {sys.version.split()[0]}\n" in out
