@@ -11,7 +11,7 @@ from rl.common import training_metrics as training
 from rl.configuration import CONFIG_DIR
 from rl.configuration.divergences import DIVERGENCES, Divergence
 from rl.configuration.methods import PAPER, PREPARATION, methods
-from rl.configuration.programs import PROGRAMS, shown
+from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import Setting
 from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
 from rl.data.questions import TASK_PREFIX
@@ -73,7 +73,8 @@ def settings(config: str) -> str:
 
 
 def _setting(name: str, setting: Setting) -> str:
-    return f"#### {name}\n\n`{setting.key}={shown(setting.default)}`\n\n{_cell(setting.help)}"
+    default = setting.default if isinstance(setting.default, str) and setting.default else json.dumps(setting.default)
+    return f"#### {name}\n\n`{setting.key}={default}`\n\n{_cell(setting.help)}"
 
 
 _ON = {

@@ -10,22 +10,17 @@ from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, variables
 from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, no_setting, verl_folder
-from rl.configuration.nesting import flat
 from rl.configuration.programs import PROGRAMS
 
 # Each program's file in CONFIG_DIR.
 CONFIG_OF = {MAIN: "dph_trainer", PRESAMPLE: "presample", EVALUATE: "evaluate"}
 
 _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<key>[\w.]+)")
-_HOME = re.compile(r"\S+=~\S*")
-_UNKNOWN_OPTION = re.compile(
-    r"Could not find '(?P<group>.+)/(?P<found>.+)'\s+Available options in '.+':\n(?P<options>(?:\t.+\n?)+)"
-)
 
 # The files of CONFIG_DIR use these resolvers, and include the settings' defaults.
 variables.register()
@@ -61,19 +56,10 @@ def override_errors_explained(config_name: str) -> Iterator[None]:
     try:
         yield
     except HydraException as error:
-        raise UserError(explain(str(error), config_name)) from error
-
-
-def explain(error: str, config_name: str) -> str:
-    """Explain the text of a Hydra error in one sentence."""
-    if unknown := _UNKNOWN_KEY.search(error):
-        return no_setting(unknown["key"], [name for name, _ in flat(OmegaConf.to_container(compose(config_name)))])
-    if option := _UNKNOWN_OPTION.search(error):
-        return f"{option['group']}={option['found']} is unknown: use one of {', '.join(option['options'].split())}."
-    if home := _HOME.search(error):
-        return f"{home[0]} begins with ~, which the shell replaces only at the beginning of a word: write $HOME."
-    said = [line.strip() for line in error.splitlines() if line.strip() and not line.startswith("See ")]
-    return f"The command line cannot be read: {'; '.join(said)}. Give KEY=VALUE; quote a value with , = or [ in it."
+        # Hydra would say how to add the key, which nothing would read.
+        if unknown := _UNKNOWN_KEY.search(str(error)):
+            raise UserError(no_setting(unknown["key"], [*variables.raw(compose(config_name))])) from error
+        raise UserError(f"Hydra cannot compose the settings: {error}") from error
 
 
 def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
@@ -85,7 +71,7 @@ def check_additions(config: DictConfig, overrides: Sequence[str]) -> None:
     added = [word.lstrip("+").split("=")[0] for word in overrides if word.startswith("+")]
     if not added:
         return
-    names = [name for name, _ in flat(OmegaConf.to_container(config)) if name not in added]
+    names = [name for name in variables.raw(config) if name not in added]
     for key in added:
         if any(name.endswith(f".{key}") for name in names):
             raise UserError(no_setting(key, names))

@@ -1,11 +1,10 @@
 """The programs that Hydra configures, their settings, and their usage."""
 
-import json
 from dataclasses import dataclass
-from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration.evaluate import Evaluate
-from rl.configuration.nesting import nested
 from rl.configuration.presample import Data, Presample
 from rl.configuration.sampling import SAMPLING
 from rl.configuration.scorer import SCORER
@@ -24,9 +23,12 @@ class Program:
         """The settings that the program adds to verl's, and those whose default it changes."""
         return settings_of(self.sections)
 
-    def defaults(self) -> dict[str, Any]:
-        """The values that its configuration has in place of verl's, nested."""
-        return nested({setting.key: setting.default for setting in self.changed()})
+    def defaults(self) -> DictConfig:
+        """The values that its configuration has in place of verl's."""
+        found = OmegaConf.create()
+        for setting in self.changed():
+            OmegaConf.update(found, setting.key, setting.default)
+        return found
 
 
 # The programs by the names of their files in verl/dph/config.
@@ -41,11 +43,6 @@ PROGRAMS = {
         (Evaluate, *SAMPLING, *SCORER),
     ),
 }
-
-
-def shown(default: Any) -> str:
-    """A default in the form that the command line accepts."""
-    return default if isinstance(default, str) and default else json.dumps(default)
 
 
 def usage(command: str, config: str) -> str:

@@ -10,8 +10,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose, methods, variables
 from rl.configuration.names import has_gpu, is_cpu, joins_ray, named_device
-from rl.configuration.nesting import flat
-from rl.configuration.own_experiment import check_own_keys, check_taken
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.settle import settle
 
@@ -61,11 +59,11 @@ class Run:
         )
         # An experiment serves training too, whose settings another program does not have.
         known = {setting.key: True for program in PROGRAMS.values() for setting in program.changed()}
-        check_own_keys(self.experiment, known | dict(flat(OmegaConf.to_container(composed))))
+        variables.check_own_keys(self.experiment, known | variables.raw(composed))
         # A method that prepares training has values of its own for some of its settings.
         prepares = self.method.launch["kind"] == methods.PREPARATION
         replaced = {*variables.raw(variables.merged([self.method]))} if prepares else set()
-        check_taken(self.experiment, config, self.method.name, self.given_keys | replaced)
+        variables.check_taken(self.experiment, config, self.method.name, self.given_keys | replaced)
 
     @property
     def launch(self) -> DictConfig:
@@ -81,7 +79,7 @@ class Run:
     @cached_property
     def values(self) -> dict[str, Any]:
         """Every setting of `config` by its full name, resolved."""
-        return dict(flat(OmegaConf.to_container(self.config, resolve=True)))
+        return dict(variables.flat(OmegaConf.to_container(self.config, resolve=True)))
 
     @property
     def folder(self) -> Path | None:

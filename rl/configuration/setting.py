@@ -74,23 +74,12 @@ def settings_of(sections: Iterable[type[Section]]) -> list[Setting]:
     ]
 
 
-def check(config: DictConfig, sections: Iterable[type[Section]]) -> None:
-    """Check every setting that has a value. OmegaConf raises an error when a missing one is read.
+def violations(config: DictConfig, section: type[Section]) -> Iterator[tuple[str, str]]:
+    """Check every setting of a section that has a value. OmegaConf raises an error when a missing one is read.
 
-    Raises:
-        UserError: one line per wrong value, naming the setting, what was found and what it must be.
+    Yields:
+        The full name of a setting with a wrong value; a sentence with what was found and what it must be.
     """
-    if found := [sentence for _, sentence in violations(config, sections)]:
-        raise UserError("\n".join(found))
-
-
-def violations(config: DictConfig, sections: Iterable[type[Section]]) -> Iterator[tuple[str, str]]:
-    """Yield the full name of each setting that has a wrong value, with the error's sentence."""
-    for section in sections:
-        yield from _violations(config, section)
-
-
-def _violations(config: DictConfig, section: type[Section]) -> Iterator[tuple[str, str]]:
     values = OmegaConf.select(config, section.at)
     if not OmegaConf.is_config(values):
         first = next(iter(section.model_fields))

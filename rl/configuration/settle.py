@@ -10,7 +10,7 @@ from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import Section, violations
-from rl.configuration.variables import READ, raw, variable_of
+from rl.configuration.variables import READ, VARIABLE, raw
 
 # The section that only the launcher reads; programs do not see it.
 LAUNCH = "launch"
@@ -39,9 +39,11 @@ def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -
         UserError: one line per wrong value.
     """
     written, sentences = raw(config), []
-    for key, sentence in violations(config, [*([Choices] if LAUNCH in config else []), *sections]):
-        variable = variable_of(written.get(key)) or ""
-        sentences.append(sentence.replace(key, variable, 1) if variable in os.environ else sentence)
+    for section in [*([Choices] if LAUNCH in config else []), *sections]:
+        for key, sentence in violations(config, section):
+            if (variable := VARIABLE.search(str(written.get(key)))) and variable[1] in os.environ:
+                sentence = sentence.replace(key, variable[1], 1)
+            sentences.append(sentence)
     if sentences:
         raise UserError("\n".join(sentences))
 

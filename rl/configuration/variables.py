@@ -1,4 +1,4 @@
-"""OmegaConf's resolvers for the files of verl/dph/config, and the environment variables that they read.
+"""The files of verl/dph/config: OmegaConf's resolvers, the environment variables, and a user's own experiment.
 
 verl/dph/config/experiment/base/environment.yaml names every variable, each with oc.env. settle.py replaces what the
 resolvers compute by its value.
@@ -6,7 +6,7 @@ resolvers compute by its value.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,10 @@ from omegaconf import DictConfig, OmegaConf
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
 from rl.configuration.methods import ConfigFile
-from rl.configuration.names import CHECKOUT, devices, group, model_name
-from rl.configuration.nesting import flat
+from rl.configuration.names import CHECKOUT, devices, group, model_name, no_setting
 from rl.configuration.old_variables import REPLACED_BY
 
-_VARIABLE = re.compile(r"\$\{oc\.env:([A-Z_]+)")
+VARIABLE = re.compile(r"\$\{oc\.env:([A-Z_]+)")
 
 
 def _paths(given: str | None, default: Any) -> list[str] | None:
@@ -57,14 +56,8 @@ READ = re.compile(rf"\$\{{({'|'.join(_RESOLVERS)}|oc\.env):")
 
 
 def register() -> None:
-    """Register the resolvers with OmegaConf, before a configuration is composed or read.
-
-    A variable that is set but empty is forgotten, as if it were not set: an empty DATA_DIR names nothing. An empty
-    VAL_FILES says something, that nothing is validated.
-    """
-    for name in known_variables():
-        if name != "VAL_FILES" and os.environ.get(name) == "":
-            del os.environ[name]
+    """Register the resolvers with OmegaConf, before a configuration is composed or read."""
+    forget_empty_variables()
     for name, resolver in _RESOLVERS.items():
         OmegaConf.register_new_resolver(name, resolver, replace=True)
 
@@ -73,13 +66,7 @@ def register() -> None:
 def known_variables() -> tuple[str, ...]:
     """Every environment variable that a run reads."""
     text = (CONFIG_DIR / "experiment" / "base" / "environment.yaml").read_text()
-    return ("DEVICE", *dict.fromkeys(_VARIABLE.findall(text)))
-
-
-def variable_of(value: Any) -> str | None:
-    """The environment variable from which a value of raw() is read, if any."""
-    found = _VARIABLE.search(value) if isinstance(value, str) else None
-    return found[1] if found else None
+    return ("DEVICE", *dict.fromkeys(VARIABLE.findall(text)))
 
 
 def check_variables(environment: Mapping[str, str]) -> None:
@@ -101,7 +88,7 @@ def check_variables(environment: Mapping[str, str]) -> None:
 
 
 def forget_empty_variables() -> None:
-    """An empty variable is one that is not set, apart from VAL_FILES, where it means no validation."""
+    """An empty variable is one that is not set, apart from VAL_FILES, where it means that nothing is validated."""
     for name in known_variables():
         if name != "VAL_FILES" and os.environ.get(name) == "":
             del os.environ[name]
@@ -114,6 +101,64 @@ def merged(files: Iterable[ConfigFile]) -> DictConfig:
     return OmegaConf.merge(*(part.content for part in reversed(parts)))  # type: ignore[return-value]
 
 
+def flat(settings: Mapping, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (full name, value) of every setting of a nested configuration; lists and empty mappings count as values."""
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def raw(config: DictConfig) -> dict[str, Any]:
     """Every setting by its full name, with unresolved interpolations."""
     return dict(flat(OmegaConf.to_container(config, resolve=False)))  # type: ignore[arg-type]
+
+
+def check_own_keys(experiment: ConfigFile, known: Mapping[str, Any], below: str = "") -> None:
+    """Reject settings of a user's experiment that nothing reads.
+
+    Args:
+        known: the full names and values of all settings. What stands below one without a value is not checked.
+        below: the section that is checked, such as "launch."; "" for all.
+
+    Raises:
+        UserError: naming the file and the setting.
+    """
+    for part in (part for part in experiment.parts if part.is_own):
+        for key in raw(part.content):
+            sections = key.split(".")
+            above = (".".join(sections[:count]) for count in range(1, len(sections)))
+            is_known = key in known or any(name in known and not known[name] for name in above)
+            # A file may name a value of its own and refer to it.
+            if key.startswith(below) and key != "defaults" and not is_known and f"${{{key}}}" not in part.text:
+                raise UserError(
+                    f"{part.path}: {no_setting(key, list(known))} What verl reads and its files lack goes on the "
+                    "command line: +KEY=VALUE."
+                )
+
+
+def check_taken(experiment: ConfigFile, config: DictConfig, method: str, given: Iterable[str]) -> None:
+    """Reject a user's experiment with a setting that is not in the composed configuration.
+
+    Args:
+        config: composed, unresolved.
+        given: the full names of the settings that the command line decides.
+
+    Raises:
+        UserError: naming the file and the setting.
+    """
+    if "experiment" in config:
+        raise UserError(
+            f"{experiment.path} does not begin with the line `# @package _global_`, so that nothing would read it: put "
+            "it first."
+        )
+    composed = raw(config)
+    own = {key: value for key, value in raw(experiment.content).items() if key != "defaults"}
+    for key in sorted(own.keys() - {*given}):
+        if composed.get(key) != own[key]:
+            raise UserError(
+                f"{experiment.path}: {key}={own[key]} changes nothing, because {method} runs with "
+                f"{OmegaConf.select(config, key)}: give {key}=VALUE on the command line, and put _self_ last below "
+                "`defaults`."
+            )

@@ -8,7 +8,7 @@ from typing import Any
 from rl.common.errors import UserError
 from rl.common.text import shortest_names
 from rl.configuration.may_change import MAY_CHANGE, among
-from rl.configuration.nesting import flat
+from rl.configuration.variables import flat
 from rl.data.sample_file import read_metadata
 from rl.data.training_run import VERDICT, newest_checkpoint, newest_manifest, read_record, step_of
 from rl.evaluation.analysis.questions import are_those_sampled, groups_of

@@ -55,19 +55,13 @@ EXTENDS = "defaults: [llama_sql, _self_]\n"
 
 
 def test_an_experiment_of_ones_own(own, tmp_path):
-    """In a folder whose name has a quote."""
-    run = run_of(
-        "scripts/llama/js_kl.sh", ["my_run", own(f"{EXTENDS}trainer: {{total_epochs: 9, n_gpus_per_node: 2}}")]
-    )
-    assert (run.values["trainer.total_epochs"], run.values["trainer.n_gpus_per_node"]) == (9, 2)
-    assert run.values["data.max_prompt_length"] == 16000
-    assert run.words[2:5] == ["--config-dir", str(tmp_path / "it's"), "experiment=mine"]
-
-
-def test_an_experiment_may_be_followed_by_another_file_of_ones_own(own):
+    """In a folder whose name has a quote; it may be followed by another file of one's own."""
     own("trainer: {test_freq: 7}", "more")
-    values = run_of("js_kl", ["my_run", own("defaults: [llama_sql, _self_, more]\ntrainer: {save_freq: 3}")]).values
-    assert (values["trainer.save_freq"], values["trainer.test_freq"]) == (3, 7)
+    word = own("defaults: [llama_sql, _self_, more]\ntrainer: {total_epochs: 9, n_gpus_per_node: 2}")
+    run = run_of("scripts/llama/js_kl.sh", ["my_run", word])
+    assert (run.values["trainer.total_epochs"], run.values["trainer.n_gpus_per_node"]) == (9, 2)
+    assert (run.values["trainer.test_freq"], run.values["data.max_prompt_length"]) == (7, 16000)
+    assert run.words[2:5] == ["--config-dir", str(tmp_path / "it's"), "experiment=mine"]
 
 
 @pytest.mark.parametrize("method", ["js_kl", "offline_sampling"])
@@ -76,14 +70,11 @@ def test_an_experiment_may_be_followed_by_another_file_of_ones_own(own):
     [
         # Another model was trained, without a word.
         ("", f"{EXTENDS}trainer: {{save_freq: 3}}", "does not begin with the line `# @package _global_`"),
-        ("# Mine.\n# @package _global_\n", EXTENDS, "does not begin with the line `# @package _global_`"),
         (None, "defaults: [_self_, llama_sql]\ntrainer: {save_freq: 3}", "put _self_ last"),
         (None, "trainer: {save_freq: 3}", "does not extend one of this project's experiments"),
         (None, f"{EXTENDS}data: {{train_batchsize: 64}}", "not a setting: did you mean data.train_batch_size"),
         (None, f"{EXTENDS}launch: {{near_perfct: 8}}", "not a setting: did you mean launch.near_perfect or"),
-        (None, "- llama_sql", "must hold settings, KEY: VALUE"),
         (None, "defaults: llama_sql", "must hold settings, KEY: VALUE"),
-        (None, "launch: [", "is not YAML in UTF-8: while parsing a flow node"),
         (None, b"\xff", "is not YAML in UTF-8"),
         (None, "defaults: [lama_sql]", "lama_sql.yaml, which `defaults` names, does not exist: give one of demo, "),
         (None, "defaults: [mine]", "names itself below `defaults`: leave it out."),
@@ -188,8 +179,7 @@ def test_mistyped_overrides_name_the_nearest(environment):
     for word, sentence in {
         "data.sft_bach_size=3": "data.sft_bach_size is not a setting: did you mean data.sft_batch_size",
         "+sft_loss_mode=js": "sft_loss_mode is not a setting: its full name is actor_rollout_ref.actor.sft_loss_mode",
-        "device=gpu": "device=gpu is unknown: use one of cpu, ",
-        "data.sft_pt=~/pef.pt": "data.sft_pt=~/pef.pt begins with ~, which the shell replaces",
+        "device=gpu": "Hydra cannot compose the settings: .*Could not find 'device/gpu'",
     }.items():
         with pytest.raises(UserError, match=sentence.replace("+", "[+]")):
             run_of("js_kl", ["my_run", word]).composed  # noqa: B018

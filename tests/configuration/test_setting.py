@@ -1,19 +1,27 @@
-"""Tables of settings: their types, and the sentence for a value that they do not allow."""
+"""Tables of settings: their types, the sentence for a value that they do not allow, and what implements them."""
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 from omegaconf import OmegaConf
 from pydantic import Field, create_model
 
 from rl.common.errors import UserError
-from rl.configuration.setting import MISSING, Count, Paths, Positive, Section, Share, TopK, check, violations
+from rl.configuration.compose import compose
+from rl.configuration.evaluate import Evaluate
+from rl.configuration.programs import PROGRAMS
+from rl.configuration.setting import MISSING, Count, Paths, Positive, Section, Share, TopK, violations
+from rl.configuration.training import Rehearsal
+from rl.evaluation.outputs import NO_STYLES
+from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
+from verl.dph.objective.terms import MODES
+from verl.dph.training.config import forms_of
 
 
 def sentences(kind: Any, value: object) -> list[str]:
     section = create_model("Some", __base__=Section, __cls_kwargs__={"at": "some"}, key=(kind, ...))
-    return [sentence for _, sentence in violations(OmegaConf.create({"some": {"key": value}}), [section])]
+    return [sentence for _, sentence in violations(OmegaConf.create({"some": {"key": value}}), section)]
 
 
 @pytest.mark.parametrize(
@@ -48,8 +56,33 @@ class A(Section, at="a"):
 
 def test_all_wrong_values_are_reported_and_missing_ones_left_to_who_reads_them():
     config = OmegaConf.create({"a": {"n": 0, "path": MISSING, "files": "${a.n}", "tags": ["x", 1]}})
-    with pytest.raises(UserError) as error:
-        check(config, [A])
-    assert [line.partition(" ")[0] for line in str(error.value).splitlines()] == ["a.n=0", "a.files=0", "a.tags=['x',"]
+    found = [sentence.partition(" ")[0] for _, sentence in violations(config, A)]
+    assert found == ["a.n=0", "a.files=0", "a.tags=['x',"]
     with pytest.raises(UserError, match="a is null, and a section of settings: leave it out, or set a.n"):
-        check(OmegaConf.create({"a": None}), [A])
+        assert [*violations(OmegaConf.create({"a": None}), A)]
+
+
+def names(section: type[Section], name: str) -> tuple[str, ...]:
+    return get_args(section.model_fields[name].annotation)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_setting_is_stated_once_and_its_default_is_allowed(program):
+    keys = [f"{section.at}.{name}" for section in PROGRAMS[program].sections for name in section.model_fields]
+    assert len(set(keys)) == len(keys)
+    assert all(setting.help for setting in PROGRAMS[program].changed())
+    config = compose(program)
+    assert not [found for section in PROGRAMS[program].sections for found in violations(config, section)]
+
+
+def test_the_divergences_and_forms_are_those_that_are_implemented():
+    assert names(Rehearsal, "sft_loss_mode") == ("none", *MODES)
+    assert {form: forms_of("js", form, True) for form in names(Rehearsal, "sft_loss_form")} == {
+        "auto": (True, True),
+        "generator": (True, False),
+        "policy": (False, True),
+    }
+
+
+def test_the_evaluation_s_names_are_those_of_the_report():
+    assert names(Evaluate, "styles_by") == (BY_STRUCTURE, BY_PREFIX, NO_STYLES)

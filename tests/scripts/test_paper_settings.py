@@ -8,7 +8,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
 from rl.checks.run import settings
-from rl.configuration.nesting import flat
+from rl.configuration.variables import flat
 from rl.data.benchmarks import MATH_TESTS
 from rl.data.questions import scorer_question
 from tests.programs import REPOSITORY

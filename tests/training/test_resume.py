@@ -12,7 +12,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from rl.configuration.nesting import flat
+from rl.configuration.variables import flat
 from tests.training.conftest import ACTOR, dataset_row
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checkpoint_parts, resume

@@ -11,7 +11,7 @@ from rl.checks.files import files_of
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hashes, short
 from rl.configuration.may_change import MAY_CHANGE, among
-from rl.configuration.nesting import flat
+from rl.configuration.variables import flat
 from rl.data.training_run import (
     MANIFEST,
     NEWEST,
