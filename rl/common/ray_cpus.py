@@ -1,22 +1,21 @@
 """The CPUs that a run reserves with Ray, which waits silently if some are missing."""
 
-# verl reserves these per rank of the trainer (single_controller/ray/base.py, ResourcePoolManager) and of a rollout on
-# separate devices (workers/rollout/replica.py, init_standalone).
+# verl reserves these per rank of the trainer (single_controller/ray/base.py, ResourcePoolManager) and of a rollout
+# without a trainer (workers/rollout/replica.py, init_standalone).
 PER_RANK = 3
 PER_ROLLOUT_RANK = 2
 # One for TransferQueue's controller, and one to place actors that hold no CPU afterwards.
 OF_OTHERS = 2
 
 
-def cpus_reserved(ranks: int, storage_units: int, rollout_ranks: int = 0) -> int:
+def cpus_reserved(ranks: int, storage_units: int) -> int:
     """The CPUs of a training run.
 
     Args:
         ranks: ranks of the trainer.
         storage_units: TransferQueue's, one CPU each (transfer_queue.backend.SimpleStorage.num_data_storage_units).
-        rollout_ranks: ranks of a rollout on separate devices (trainer mode separate_async).
     """
-    return ranks * PER_RANK + rollout_ranks * PER_ROLLOUT_RANK + storage_units + OF_OTHERS
+    return ranks * PER_RANK + storage_units + OF_OTHERS
 
 
 def cpus_of_machine() -> int:

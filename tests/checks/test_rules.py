@@ -27,15 +27,11 @@ POLICY_LOSS = f"{ACTOR}policy_loss."
 PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
 WRITES = {f"{ACTOR}generate_sft": True, "data.sft_refinement_failures": "drop"}
-COLOCATE = {"trainer.v1.trainer_mode": "colocate_async"}
-STEPS, OWN_DEVICES = "trainer.v1.separate_async.parameter_sync_step", "actor_rollout_ref.rollout.nnodes"
 LOG_PROB, REFERENCE = "actor_rollout_ref.rollout.log_prob_", "actor_rollout_ref.ref.log_prob_"
 FIXED = {f"{ACTOR}use_dynamic_bsz": False, f"{LOG_PROB}use_dynamic_bsz": False}
 FIXED |= {f"{ACTOR}ppo_micro_batch_size_per_gpu": 4, f"{LOG_PROB}micro_batch_size_per_gpu": 1}
 FSDP, TOKENS = f"{ACTOR}fsdp_config.", f"{ACTOR}ppo_max_token_len_per_gpu"
 TENSOR_PARALLEL = "actor_rollout_ref.rollout.tensor_model_parallel_size"
-BACKEND = "actor_rollout_ref.rollout.checkpoint_engine.backend"
-SEPARATE = {"trainer.v1.trainer_mode": "separate_async", STEPS: 2, OWN_DEVICES: 1, BACKEND: "gloo"}
 
 
 PLAIN = of_mode("none", store=False)
@@ -51,9 +47,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
     ("changes", "sentence"),
     [
         ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
-        (COLOCATE | WRITES, "needs no trainer.v1.trainer_mode=colocate_async: use sync"),
-        (SEPARATE | {f"{FSDP}param_offload": True}, "fsdp_config.param_offload=True would lose updates with trainer"),
-        (SEPARATE | {f"{FSDP}offload_policy": True}, "fsdp_config.offload_policy=True would lose updates with trainer"),
+        ({"trainer.v1.trainer_mode": "colocate_async"}, "trainer_mode=colocate_async would rehearse nothing: use sync"),
         ({TENSOR_PARALLEL: 2}, "pipeline_model_parallel_size=2, and a replica of rollout.name=hf has one rank"),
         ({"trainer.n_gpus_per_node": 8}, "8 ranks (trainer.n_gpus_per_node) and TransferQueue (1 storage"),
         ({"trainer.n_gpus_per_node": 8}, "or raise ray_kwargs.ray_init.num_cpus=16, which may be more than there are"),
@@ -263,10 +257,6 @@ def test_settings_that_contradict_each_other_are_named(run, changes, sentence):
         ULYSSES | {TOKENS: 512},
         {f"{REFERENCE}max_token_len_per_gpu": 1023},  # there is no reference
         FILTERED | {"algorithm.success_cap": 0.6},
-        COLOCATE,
-        SEPARATE,
-        SEPARATE | {STEPS: 1, f"{ACTOR}ppo_mini_batch_size": 8, f"{FSDP}param_offload": True},
-        SEPARATE | {"algorithm.rollout_correction.bypass_mode": True, f"{FSDP}param_offload": True},
         ULYSSES | {"trainer.n_gpus_per_node": 4},
         # the reference of a LoRA run is not a second model
         of_mode("js", reference=True) | LORA | {"actor_rollout_ref.ref.strategy": "fsdp"},
@@ -281,15 +271,6 @@ def test_a_critic_is_checked_as_the_actor_is(run):
     run.prepare(critic)
     capped = critic | {"algorithm.success_cap": 0.6}
     assert "success_cap=0.6 sets the advantages of whole groups to 0" in run.rejection(capped)
-
-
-def test_separate_rollouts_get_an_adapter_only_merged(run):
-    config = run.config(SEPARATE | {f"{MODEL}lora_rank": 8})
-    config.actor_rollout_ref.rollout.name = "vllm"
-    [sentence] = model.lora(config)
-    assert "does not go with trainer.v1.trainer_mode=separate_async, which sends rollouts the weights" in sentence
-    config.actor_rollout_ref.model.lora.merge = True
-    assert not [*model.lora(config)]
 
 
 def test_an_adapter_with_a_reference_model_and_a_critic_is_rejected(run):
@@ -384,9 +365,6 @@ def test_ray_s_cpus_are_counted_on_gpus_too(run, monkeypatch):
         rules.check_running_ray(config)
     monkeypatch.setattr(rules.ray, "cluster_resources", lambda: {"CPU": 34.0, "GPU": 8.0})
     rules.check_running_ray(config)
-    config = run.config(SEPARATE | {"actor_rollout_ref.rollout.n_gpus_per_node": 8})
-    with pytest.raises(UserError, match="and rollout.nnodes x rollout.n_gpus_per_node ask for 9 GPUs and Ray has 8"):
-        rules.check_running_ray(config)
     # One that runs already is asked when it has been joined.
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert not list(rules.ray_cpus(config))
@@ -399,13 +377,6 @@ def test_rollout_replicas_leave_no_rank_over(run):
     assert "size=4 does not divide trainer.nnodes x trainer.n_gpus_per_node=6: use a divisor of 6" in sentence
     config.trainer.n_gpus_per_node = 8
     assert not [*rules.replicas(config)]
-    config.trainer.v1.trainer_mode = "separate_async"
-    config.actor_rollout_ref.rollout.update(nnodes=1, n_gpus_per_node=2)
-    sentence, *_ = rules.replicas(config)
-    assert "does not divide rollout.nnodes x rollout.n_gpus_per_node=2" in sentence
-    config.trainer.n_gpus_per_node, config.actor_rollout_ref.hybrid_engine = 1, False
-    config.actor_rollout_ref.rollout.n_gpus_per_node = 4
-    assert not [*rules.replicas(config)]  # none is on the trainer's ranks
 
 
 def test_what_vllm_does_not_read_is_rejected(run):

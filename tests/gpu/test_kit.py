@@ -42,7 +42,7 @@ IMAGE = {
     *("uvloop", "wrapt"),
 }
 # The check runs neither vLLM, nor copies of weights between GPUs, nor databases other than SQLite.
-UNUSED = {"vllm", "cupy-cuda13x", "duckdb", "psycopg", "pytz"}
+UNUSED = {"vllm", "duckdb", "psycopg", "pytz"}
 
 
 def test_its_wheels_and_the_image_are_all_that_this_project_names(make_kit):

@@ -2,16 +2,12 @@
 
 import asyncio
 import shutil
-from types import SimpleNamespace
-from unittest.mock import AsyncMock
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from safetensors.torch import save
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaForCausalLM, MambaConfig, MambaForCausalLM
 from verl.workers.config import HFModelConfig, RolloutConfig
-from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutMode
 
 from rl.common.errors import UserError
@@ -166,94 +162,6 @@ def test_new_weights_come_between_two_batches_and_have_a_version(serve, tiny_mod
     before, after = serve(use)
     assert after.token_ids != before.token_ids
     assert after.extra_fields == {"global_steps": 7}
-
-
-def test_abort_ends_requests_and_holds_or_rejects_new_ones(serve):
-    async def use(server):
-        running = asyncio.create_task(ask(server, max_tokens=100))
-        while not server._active:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
-        waiting = asyncio.create_task(ask(server))
-        await asyncio.sleep(0)
-        assert (await server.abort_all_requests())["aborted_count"] == 2
-        outputs = await asyncio.gather(running, waiting)
-        assert [output.stop_reason for output in outputs] == ["aborted"] * 2
-        assert len(outputs[0].token_ids) == len(outputs[0].log_probs) < 100
-        held = asyncio.create_task(ask(server))
-        await asyncio.sleep(0.05)
-        assert not held.done()
-        await server.resume_generation()
-        assert (await held).stop_reason == "completed"
-        await server.abort_all_requests(reject_request=True)
-        rejected = await ask(server)
-        assert (rejected.stop_reason, rejected.token_ids) == ("aborted", [])
-        await server.resume_generation()
-        return await ask(server)
-
-    assert serve(use).stop_reason == "completed"
-
-
-def only_server(server):
-    """verl's load balancer in front of one server, which verl's client calls as if it were a Ray actor."""
-
-    def remote(method):
-        return SimpleNamespace(remote=method)
-
-    only = SimpleNamespace(generate=remote(server.generate), release_server=remote(lambda **_: None))
-    only.require_acquire_fields = only.require_release_fields = remote(AsyncMock(return_value=[]))
-    only.acquire_server = remote(AsyncMock(return_value=("only", only)))
-    return only
-
-
-async def interrupted(server, prompt, weights, version, **params):
-    """An answer of 40 tokens through verl's client, cut by an abort and continued with other weights.
-
-    Returns:
-        the answer and the number of its tokens before the cut.
-    """
-    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "hf", "response_length": 40}}})
-    client = FullyAsyncLLMServerClient(config, only_server(server))
-    params |= {"temperature": 1.0, "top_p": 1.0, "logprobs": True, "ignore_eos": True}
-    answer = asyncio.create_task(client.generate("request", prompt_ids=prompt, sampling_params=params))
-    while not any(len(request.token_ids) >= 5 for request in server._active):
-        await asyncio.sleep(0)
-    (request,) = server._active
-    await server.abort_all_requests()
-    before = len(request.token_ids)
-    await server.stage_weights(weights, first=True)
-    await server.commit_weights(version)
-    await server.resume_generation()
-    return await answer, before
-
-
-def log_probs_under(model, prompt, response):
-    """The log-prob of each response token, from one pass over the whole sequence."""
-    ids = torch.tensor([prompt + response])
-    with torch.no_grad():
-        logits = model(ids).logits[0, len(prompt) - 1 : -1]
-    return logits.log_softmax(-1).gather(1, ids[0, len(prompt) :, None])[:, 0]
-
-
-def test_an_interrupted_answer_goes_on_with_the_new_weights(serve, tiny_model_path):
-    async def use(server):
-        await server.stage_weights(weights[0], first=True)
-        await server.commit_weights(7)
-        return await interrupted(server, PROMPT, weights[1], version=8)
-
-    models = [LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32) for _ in range(2)]
-    torch.manual_seed(6)
-    with torch.no_grad():
-        for parameter in models[1].parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-    weights = [save({name: weight.data for name, weight in model.named_parameters()}) for model in models]
-    output, before = serve(use, max_model_len=64)
-    assert len(output.token_ids) == len(output.log_probs) == 40 and 5 <= before < 40
-    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (7, 8)
-    found = torch.tensor(output.log_probs)
-    old, new = (log_probs_under(model, PROMPT, output.token_ids) for model in models)
-    torch.testing.assert_close(found, torch.cat([old[:before], new[before:]]))
-    assert not torch.allclose(old[before:], new[before:], atol=1e-2)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

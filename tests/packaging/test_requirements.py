@@ -79,14 +79,13 @@ def test_cpus_and_gpus_have_one_version(file):
 
 
 def test_gpu_pins_are_those_of_verl():
-    """verl[vllm]'s own, with cupy's of another extra; verl-core brings what the V1 trainer imports."""
+    """verl[vllm]'s own; verl-core brings what the V1 trainer imports."""
     declared = requires("verl")
     ours = pins("requirements.txt")
     for line in (
         f"torch=={ours['torch']}; extra == 'vllm'",
         f"vllm=={ours['vllm']}; extra == 'vllm'",
         f"transformers=={ours['transformers']}; extra == 'vllm'",
-        f"cupy-cuda13x=={ours['cupy-cuda13x']}; extra == 'cupy-cu130'",
         "verl[verl-core]; extra == 'vllm'",
         *(f"{name}; extra == 'verl-core'" for name in ("TransferQueue>=0.1.10", "pyzmq", "msgspec", "cachetools")),
     ):

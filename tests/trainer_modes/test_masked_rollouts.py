@@ -91,3 +91,11 @@ def test_what_scoring_took_and_brought_is_logged(masked):
         assert of_scorer == dict.fromkeys(of_scorer, 0)
         assert 0 < metrics["dph/scorer/requests"] <= SAMPLES and metrics["dph/scorer/healthy_servers"] == 1
         assert 0 < metrics["dph/scorer/seconds_mean"] <= metrics["dph/scorer/seconds_max"] < 60
+
+
+def test_rewards_that_cannot_be_had_end_the_run(training):
+    reward = training.folder / "no_reward.py"
+    reward.write_text("def compute_score(*args, **kwargs):\n    raise ConnectionError('the scorer is down')\n")
+    settings = {"reward__custom_reward_function__path": reward, "data__max_response_length": 50}
+    said = training.output("failing", code=2, **settings, trainer__total_training_steps=2)
+    assert "8 of 8 rollouts failed in step 1" in said

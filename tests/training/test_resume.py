@@ -62,7 +62,6 @@ def test_a_run_continues_its_own_checkpoint_with_another_machine_and_other_logs(
         ),
         ({"data.seed": 3}, "data.seed was None and is 3"),
         ({"actor_rollout_ref.rollout.n": 8}, "actor_rollout_ref.rollout.n was 4 and is 8"),
-        ({"trainer.v1.trainer_mode": "colocate_async"}, "trainer_mode was sync and is colocate_async"),
     ],
 )
 def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes, sentence, caplog):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import replay_buffer
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from rl.common.errors import UserError
 from verl.dph.training import rollout_ledger
@@ -55,20 +55,22 @@ class Trainer:
     def __init__(self, config, queue):
         self.config, self.queue, self.global_steps, self.refilled = config, queue, 1, 0
         self.ledger = RolloutLedger(config)
-        self.build_replay_buffer("colocate_async")
+        self.build_replay_buffer()
 
-    def build_replay_buffer(self, mode, own_interval=True):
-        self.replay_buffer = (ReplayBuffer if mode == "sync" else ReplayBufferAsync)(
-            trainer_mode=mode,
+    def build_replay_buffer(self, **settings):
+        self.replay_buffer = ReplayBuffer(
+            trainer_mode="sync",
             trainer_config={},
             max_off_policy_threshold=2,
             max_off_policy_strategy="drop",
             sampler_kwargs={},
             refill_fn=self._refill,
             filter_groups_metric="acc" if self.config.algorithm.filter_groups.enable else None,
-            **({"train_batch_size": self.config.data.train_batch_size, "gen_batch_size": 1} if mode == "sync" else {}),
+            train_batch_size=self.config.data.train_batch_size,
+            gen_batch_size=1,
+            **settings,
         )
-        self.ledger.watch(self.replay_buffer, own_interval=own_interval)
+        self.ledger.watch(self.replay_buffer)
 
     def _refill(self, count):
         for _ in range(count):
@@ -109,11 +111,12 @@ def step(trainer) -> SimpleNamespace:
 def test_a_failed_group_ends_the_run(trainer):
     trainer.queue.add("a")
     trainer.queue.add("b", failed=1)
-    with pytest.raises(UserError, match="1 of 4 rollouts failed in step 1"):
+    with pytest.raises(UserError, match="2 of 4 rollouts failed in step 1"):  # the other one of b has no baseline
         step(trainer)
 
 
 def test_failed_groups_that_are_allowed_are_replaced_and_counted_by_step(trainer):
+    trainer.build_replay_buffer(sync_refill_failed_groups=True)
     trainer.config.trainer.max_failed_rollouts = 3
     trainer.queue.add("a")
     trainer.queue.add("b", failed=1)
@@ -147,8 +150,7 @@ def test_a_limit_is_a_count_or_a_share_of_the_step_rounded_down(trainer, limit, 
 
 @pytest.fixture
 def groups_of_3(trainer):
-    """A synchronous trainer of 3 prompts a step, which trains on what is left of a group."""
-    trainer.build_replay_buffer("sync")
+    """A trainer of 3 prompts a step, which trains on what is left of a group."""
     trainer.config.actor_rollout_ref.rollout.n = trainer.config.data.train_batch_size = 3
     trainer.config.trainer.max_failed_rollouts = 9
     return trainer
@@ -217,17 +219,16 @@ def test_groups_of_equal_rewards(groups_of_3):
     assert groups_of_3.ledger.prompts_of_equal_rewards(groups_of_3.sample()) == {"a", "c"}
 
 
-@pytest.mark.parametrize(("mode", "beyond"), [("sync", 1), ("colocate_async", 0)])
-def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode, beyond):
+def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer):
     """3 of 4 are the cap: verl drops a and b, the cap c and e; of the two that are left, d and a new one, nothing is
-    changed. In the mode sync verl draws a second new one, which the step has no room for."""
+    changed. verl draws a second new one, which the step has no room for."""
     config, queue = trainer.config, trainer.queue
     config.algorithm.update(success_cap=0.75, filter_groups={"enable": True})
     config.actor_rollout_ref.rollout.n, config.trainer.max_failed_rollouts = 4, 1
     queue.verdicts = {"a": (1,) * 4, "b": (0,) * 4, "c": (1, 1, 1, 0), "d": (1, 1, 0, 0), "e": (0, 1, 1, 1)}
     queue.verdicts |= {f"new{number}": (0, 0, 0, 1) for number in range(1, 9)}
     trainer.ledger = RolloutLedger(config)
-    trainer.build_replay_buffer(mode)
+    trainer.build_replay_buffer()
     queue.unjudged = {"f"}  # its rewards of 0 are all equal, too
     for prompt in "abcdef":
         queue.add(prompt, n=4)
@@ -235,7 +236,7 @@ def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer, mode
     assert not {key.split("_")[0] for key in queue.items} & set("abcef")
     assert trainer.ledger.take_counts(1)["dph/unjudged_rollouts"] == 4
     metrics = trainer.ledger.take_metrics()
-    assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 3 + 2 + 3 + 1 + beyond) / 4 / (6 + beyond))
+    assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 3 + 2 + 3 + 1 + 1) / 4 / 7)
     assert metrics["dph/groups_dropped_by_cap"] == 2
     assert trainer.ledger.take_metrics()["dph/groups_dropped_by_cap"] == 0
 
@@ -255,13 +256,6 @@ def test_a_validation_without_a_rollout_ends_the_run_whatever_is_allowed(groups_
     monkeypatch.setattr(groups_of_3.queue, "kv_clear", lambda keys, partition_id: None)
     with pytest.raises(UserError, match="6 of 6 rollouts failed in step 1"):
         groups_of_3.replay_buffer.sample(global_steps=1, partition_id="val", batch_size=3)
-
-
-def test_stale_groups_are_not_failures(trainer):
-    trainer.global_steps = 5
-    for prompt in ("a", "b"):
-        trainer.queue.add(prompt, step=1)
-    assert step(trainer).failed == 0 and trainer.refilled == 2
 
 
 def test_prompts_come_in_the_order_of_the_data(trainer):

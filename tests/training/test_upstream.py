@@ -15,17 +15,14 @@ from verl.trainer.ppo.padding_utils import SYNTHETIC_PADDING_SEQ_LEN
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
-from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
-from verl.utils.fsdp_utils import fsdp2_sharded_save_to_cpu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
-from verl.workers.engine_workers import ActorRolloutRefWorker
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplica
 
 from rl.common import ray_cpus
 from rl.configuration import PADDING_ROW
 from verl.dph.training.rollout_ledger import NOTHING_CAME
-from verl.dph.training.trainer import TRAINERS
+from verl.dph.training.trainer import DPHTrainer
 
 UPSTREAM = {
     "verl.dph.training.trainer.DPHTrainer._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
@@ -35,10 +32,6 @@ UPSTREAM = {
         "d62e586d52057413",
     ),
     "verl.dph.training.rollout_ledger._timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
-    "verl.dph.training.trainer.DPHTrainer._build_replay_buffer": (
-        PPOTrainerSeparateAsync._step_had_idle,
-        "34eff7633b9b0383",
-    ),
     "verl.dph.training.rollout_ledger.RolloutLedger._filter": (
         ReplayBuffer._dapo_filtered_keys,
         "790dfb4e7ffb4d1b",
@@ -52,8 +45,6 @@ UPSTREAM = {
         "8cecd418b5011bfc",
     ),
     "verl.dph.training.rollout_ledger._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
-    "verl.dph.training.trainer.SeparateAsyncTrainer._setup": (PPOTrainerSeparateAsync._setup, "792593a969da40cf"),
-    "verl.dph.cpu.engine.save_copies": (fsdp2_sharded_save_to_cpu, "ecdb335bb1d3948f"),
     "verl.dph.cpu.agent_loop.BurstQueue": (
         AgentLoopWorkerTQ.__ray_metadata__.modified_class._agent_loop_postprocess,
         "523edacbff73640d",
@@ -77,8 +68,6 @@ UPSTREAM = {
     "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.objective.topk_logprobs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
-    "verl.dph.training.held_requests.make_room": (RolloutReplica.max_concurrency.fget, "d84408a9c523e7f3"),
-    "verl.dph.checks.model.lora, of separate rollouts": (ActorRolloutRefWorker.update_weights, "ea8f2ec1eb8a4481"),
     "verl.dph.checks.rules.replicas": (LLMServerManager._initialize_llm_servers, "c862f5411a8828a8"),
     "verl.dph.checks.model.lora, of a critic": (PPOTrainer._compute_values, "20df171612279e37"),
     "verl.dph.checks.model.ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
@@ -101,9 +90,8 @@ def test_verls_padding_has_as_many_tokens_as_a_micro_batch_must_hold():
     assert PADDING_ROW == SYNTHETIC_PADDING_SEQ_LEN
 
 
-def test_verls_trainers_are_found_where_ours_are_put():
-    for mode, ours in TRAINERS.items():
-        assert TRAINER_REGISTRY[mode] in ours.__bases__
+def test_verls_trainer_is_found_where_ours_is_put():
+    assert TRAINER_REGISTRY["sync"] in DPHTrainer.__bases__
 
 
 def test_ray_s_cpus_are_reserved_as_counted():

@@ -27,7 +27,7 @@ from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, u
 from verl.dph.objective import advantages
 from verl.dph.pef.row_sources import source_of
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, on_head, services_variables
-from verl.dph.training import batch_balance, held_requests, tracking
+from verl.dph.training import batch_balance, tracking
 from verl.dph.training.run_record import RunRecord
 
 # A Ray actor class cannot be subclassed; the class that it wraps can.
@@ -35,7 +35,7 @@ _TaskRunnerV1: Any = main_ppo.TaskRunnerV1.__ray_metadata__.modified_class
 
 
 class TaskRunner(_TaskRunnerV1):
-    """verl's TaskRunner with our trainers.
+    """verl's TaskRunner with our trainer.
 
     Args:
         environment: further variables of this process.
@@ -48,7 +48,7 @@ class TaskRunner(_TaskRunnerV1):
     def run(self, config: DictConfig):
         from verl.trainer.ppo.v1 import trainer_base
 
-        from verl.dph.training.trainer import TRAINERS
+        from verl.dph.training.trainer import DPHTrainer
 
         tracking.set_environment(config)
         check_running_ray(config)
@@ -56,12 +56,11 @@ class TaskRunner(_TaskRunnerV1):
             check_shared_folder(Path(config.trainer.default_local_dir), config.trainer.nnodes)
         advantages.leave_out_padding()
         batch_balance.balance_numbers()
-        held_requests.make_room()
         if config.trainer.device == "cpu":
             use_in_process_router()
             use_in_process_queue()
-        # Under verl's names, because verl compares the mode with "sync" in many places.
-        trainer_base.TRAINER_REGISTRY.update(TRAINERS)
+        # Under verl's name, because verl compares the mode with "sync" in many places.
+        trainer_base.TRAINER_REGISTRY["sync"] = DPHTrainer
         return super().run(config)
 
 

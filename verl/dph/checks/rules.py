@@ -18,8 +18,6 @@ from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, 
 from verl.dph.training.config import PROBE_METRICS, has_critic, has_keep_probe, rehearses
 from verl.dph.training.rollout_metrics import ACCURACY
 
-OWN_RANKS = "rollout.nnodes x rollout.n_gpus_per_node"  # of rollouts on devices of their own
-
 
 def check(config: DictConfig) -> None:
     """Reject settings that contradict each other: the first rule that is broken.
@@ -137,36 +135,21 @@ def of_no_checkpoint(config: DictConfig) -> Iterator[str]:
 
 
 def trainer_mode(config: DictConfig) -> Iterator[str]:
-    """For old log-probs separate_async saves the weights, loads those of the step's start, and then the saved ones
-    (trainer_separate_async.py). It copies no weights that are in main memory, so that these change too."""
-    mode, actor = config.trainer.v1.trainer_mode, config.actor_rollout_ref.actor
-    if mode != "sync" and actor.generate_sft:
-        yield f"actor.generate_sft=True trains nothing and needs no trainer.v1.trainer_mode={mode}: use sync."
-    updates, correction = config.trainer.v1.separate_async.parameter_sync_step, config.algorithm.rollout_correction
-    offloaded = [name for name in ("param_offload", "offload_policy") if actor.fsdp_config[name]]
-    loads = mode == "separate_async" and updates > 1 and not (correction and correction.bypass_mode)
-    if loads and actor.strategy == "fsdp2" and offloaded:
-        yield (
-            f"actor.fsdp_config.{offloaded[0]}=True would lose updates with trainer.v1.trainer_mode=separate_async, "
-            "because verl saves no copy of weights that are in main memory: set it to False, "
-            f"or trainer.v1.separate_async.parameter_sync_step={updates} to 1."
-        )
+    """In another mode verl would train with its own trainer, and without D_pef."""
+    if (mode := config.trainer.v1.trainer_mode) != "sync":
+        yield f"trainer.v1.trainer_mode={mode} would rehearse nothing: use sync, the only mode with rehearsal."
 
 
 def replicas(config: DictConfig) -> Iterator[str]:
     """verl starts a rollout replica for every so many ranks, and may wait forever if some are left over."""
-    rollout, ranks = config.actor_rollout_ref.rollout, {OWN_RANKS: _separate_ranks(config)}
+    rollout, ranks = config.actor_rollout_ref.rollout, ranks_of(config)
     of_one = ranks_of_replica(rollout)
     sizes = "tensor_model_parallel_size x data_parallel_size x pipeline_model_parallel_size"
     words = f"actor_rollout_ref.rollout.{sizes}={of_one}"
     if rollout.name == "hf" and of_one != 1:
         yield f"{words}, and a replica of rollout.name=hf has one rank: set all three to 1."
-    # Else no replica is on the trainer's ranks.
-    if config.trainer.v1.trainer_mode != "separate_async" or config.actor_rollout_ref.hybrid_engine:
-        ranks[RANKS] = ranks_of(config)
-    for name, found in ranks.items():
-        if of_one > 0 and found % of_one and not rollout.disaggregation.enabled:
-            yield f"{words} does not divide {name}={found}: use a divisor of {found}."
+    if of_one > 0 and ranks % of_one and not rollout.disaggregation.enabled:
+        yield f"{words} does not divide {RANKS}={ranks}: use a divisor of {ranks}."
 
 
 def best_metric(config: DictConfig) -> Iterator[str]:
@@ -200,8 +183,7 @@ def ray_cpus(config: DictConfig) -> Iterator[str]:
         return
     found, ranks = config.ray_kwargs.ray_init.num_cpus, config.trainer.n_gpus_per_node
     found = cpus_of_machine() if found is None else found
-    separate = _separate_ranks(config) if config.trainer.nnodes == 1 else 0  # of several nodes, on any of them
-    sentence = _too_few_cpus(config, ranks, "trainer.n_gpus_per_node", separate, found)
+    sentence = _too_few_cpus(config, ranks, "trainer.n_gpus_per_node", found)
     if sentence is not None:
         more = "give the machine or container more CPUs"
         if config.ray_kwargs.ray_init.num_cpus is not None:
@@ -215,28 +197,20 @@ def check_running_ray(config: DictConfig) -> None:
     Raises:
         UserError: saying how many there are.
     """
-    separate = _separate_ranks(config)
-    sentence = _too_few_cpus(config, ranks_of(config), RANKS, separate, ray.cluster_resources().get("CPU", 0))
+    sentence = _too_few_cpus(config, ranks_of(config), RANKS, ray.cluster_resources().get("CPU", 0))
     if sentence is not None:
         raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
-    check_gpus(ranks_of(config) + separate, f"{RANKS} and {OWN_RANKS}" if separate else RANKS)
+    check_gpus(ranks_of(config), RANKS)
 
 
-def _separate_ranks(config: DictConfig) -> int:
-    """The ranks of rollouts on devices of their own."""
-    rollout = config.actor_rollout_ref.rollout
-    return rollout.nnodes * rollout.n_gpus_per_node if config.trainer.v1.trainer_mode == "separate_async" else 0
-
-
-def _too_few_cpus(config: DictConfig, ranks: int, named: str, separate: int, found: float) -> str | None:
+def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> str | None:
     queue = config.transfer_queue.backend
     units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
-    needed = cpus_reserved(ranks, units, separate)
+    needed = cpus_reserved(ranks, units)
     if needed <= found:
         return None
-    others = f", {separate} ranks of rollouts" if separate else ""
     return (
-        f"{ranks} ranks ({named}){others} and TransferQueue ({units} storage units) "
+        f"{ranks} ranks ({named}) and TransferQueue ({units} storage units) "
         f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others forever"
     )
 

@@ -10,7 +10,6 @@ import os
 # {verl's module: our function, called with it once it is imported}; an error in the function fails that import.
 AFTER_IMPORT = {
     "verl.workers.engine.fsdp.transformer_impl": "verl.dph.cpu.engine:register_engines",
-    "verl.checkpoint_engine.base": "verl.dph.cpu.checkpoint_engine:register_checkpoint_engine",
     "verl.single_controller.ray.base": "verl.dph.cpu.platform:use_unshared_ports",
 }
 

@@ -79,11 +79,11 @@ class SharedAgentLoopWorker(_AgentLoopWorkerTQ):
     def _asks_once_a_step(self) -> bool:
         """Whether all prompts of a step come in one call.
 
-        Dynamic sampling and asynchronous trainers request more whenever some are done. Timing decides which of these
-        are answered together, and a burst for each request would make many small, slow batches.
+        Dynamic sampling requests more whenever some are done. Timing decides which of these are answered together, and
+        a burst for each request would make many small, slow batches.
         """
         filter_groups = self.config.algorithm.get("filter_groups", None)
-        return self.config.trainer.v1.trainer_mode == "sync" and not (filter_groups and filter_groups.enable)
+        return not (filter_groups and filter_groups.enable)
 
     async def _run_agent_loop(self, sampling_params, trajectory, *, agent_name, trace=True, **kwargs):
         prompt_seed, burst = kwargs.pop(SEED, None), _burst.get()

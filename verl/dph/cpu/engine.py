@@ -1,10 +1,8 @@
 """verl's FSDP2 engines on a CPU."""
 
-import functools
 from types import ModuleType
 
 import torch
-from verl.utils import fsdp_utils
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine, FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
@@ -49,19 +47,3 @@ def register_engines(_: ModuleType) -> None:
         ("value_model", CPUFSDPEngineWithValueHead),
     ):
         EngineRegistry.register(model_type=model_type, backend=["fsdp2"], device="cpu")(engine)
-
-
-def save_copies() -> None:
-    """Let verl's fsdp2_sharded_save_to_cpu copy the weights in this process.
-
-    separate_async saves the weights at the start of a step and computes old log-probs with them. verl saves by moving
-    them to main memory, which copies nothing on a CPU: the saved weights would change with every update.
-    """
-    save = fsdp_utils.fsdp2_sharded_save_to_cpu
-
-    @functools.wraps(save)
-    def save_a_copy(model: torch.nn.Module):
-        shards, spec = save(model)
-        return {name: (shard.clone(), its_spec) for name, (shard, its_spec) in shards.items()}, spec
-
-    fsdp_utils.fsdp2_sharded_save_to_cpu = save_a_copy

@@ -20,13 +20,7 @@ class HFReplica(RolloutReplica):
     """A replica is one server process."""
 
     async def init_standalone(self) -> None:
-        """Start a server that reads its weights from the model's path, on a separate device.
-
-        It needs a worker only if a trainer sends it weights (another checkpoint_engine.backend than naive).
-        """
-        if self.config.checkpoint_engine.backend != "naive":
-            await super().init_standalone()
-            return
+        """Start a server that reads its weights from the model's path, on a separate device and without a worker."""
         self.rollout_mode = RolloutMode.STANDALONE
         await self.launch_servers()
 

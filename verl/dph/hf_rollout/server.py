@@ -76,9 +76,6 @@ class HFServer:
         self._prompts_seen: Counter[tuple[int, ...]] = Counter()
         self._burst_numbers = itertools.count()
         self._arrived = asyncio.Event()
-        self._open = asyncio.Event()
-        self._open.set()
-        self._rejecting = False
         self._model_lock = asyncio.Lock()
         self._serving: asyncio.Task | None = None
 
@@ -148,19 +145,12 @@ class HFServer:
             multimodal: images and the like, which must be absent.
 
         Returns:
-            token ids, their log-probabilities if asked for, "completed" or "aborted", and the weights' version in
-            extra_fields["global_steps"].
+            token ids, their log-probabilities if asked for, and the weights' version in extra_fields["global_steps"].
 
         Raises:
             ValueError: for an invalid request.
             RuntimeError: when the weights have not arrived, or the generation failed.
         """
-        while not self._open.is_set():
-            if self._rejecting:
-                return TokenOutput(
-                    token_ids=[], stop_reason="aborted", extra_fields={"global_steps": self.global_steps}
-                )
-            await self._open.wait()
         request = self._read_request(list(normalize_token_ids(prompt_ids)), sampling_params, request_id, multimodal)
         request.burst = burst
         answer = asyncio.get_running_loop().create_future()
@@ -219,7 +209,7 @@ class HFServer:
         return TokenOutput(
             token_ids=request.token_ids,
             log_probs=request.log_probs if request.params.logprobs else None,
-            stop_reason="completed" if request.finished else "aborted",
+            stop_reason="completed",
             extra_fields={"global_steps": self.global_steps},
         )
 
@@ -245,8 +235,6 @@ class HFServer:
 
     def _next_batch(self) -> list[tuple[Request, asyncio.Future]]:
         """Take the oldest request from the queue and all that share its batch, in order of arrival."""
-        if not self._queue:  # aborted
-            return []
         burst = self._queue[0][0].burst
         batch = [entry for entry in self._queue if entry[0].burst == burst][: self.config.max_num_seqs]
         taken = {request for request, _ in batch}
@@ -265,8 +253,6 @@ class HFServer:
             await asyncio.sleep(_QUIET_SECONDS)
 
     async def _answer_batch(self) -> None:
-        if not self._active:
-            return
         if self._waits_for_weights:
             raise RuntimeError(
                 "no weights have arrived yet: rollout.load_format=dummy needs an update of the weights before a request"
@@ -275,7 +261,7 @@ class HFServer:
         while self._active:
             for request in generation.step():
                 self._resolve(request)
-            # Let requests arrive, outputs leave and an abort take effect between two steps.
+            # Let requests arrive and outputs leave between two steps.
             await asyncio.sleep(0)
 
     def _resolve(self, request: Request) -> None:
@@ -309,27 +295,6 @@ class HFServer:
                 self.global_steps = global_steps
 
     # ---- control, called by verl's RolloutReplica
-
-    async def abort_all_requests(self, reset_prefix_cache: bool = True, reject_request: bool = False) -> dict[str, Any]:
-        """End every request with its partial output and admit none until `resume_generation`.
-
-        Args:
-            reset_prefix_cache: not used; no cache outlives a batch.
-            reject_request: abort requests that arrive meanwhile, instead of holding them.
-        """
-        self._open.clear()
-        self._rejecting = reject_request
-        self._active.update(self._queue)
-        self._queue = []
-        aborted = list(self._active)
-        for request in aborted:
-            self._resolve(request)
-        return {"aborted_count": len(aborted), "request_ids": []}
-
-    async def resume_generation(self) -> None:
-        """Admit requests again."""
-        self._rejecting = False
-        self._open.set()
 
     async def sleep(self, *args: Any, **kwargs: Any) -> None:
         """Free the GPU memory of past batches; the weights stay."""

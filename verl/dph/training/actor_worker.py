@@ -1,4 +1,4 @@
-"""The workers of our trainers.
+"""The workers of our trainer.
 
 The actor's worker adds a pass to verl's: the reference's top-k distributions. Each worker replaces some functions of
 verl in its own process.
@@ -8,7 +8,6 @@ import torch
 import verl.utils.model
 from omegaconf import DictConfig
 from tensordict import TensorDict
-from verl.experimental.separation.engine_workers import DetachActorWorker
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils as tu
 from verl.utils import torch_functional
@@ -17,7 +16,6 @@ from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from verl.dph.config.attention import use_configured_attention
-from verl.dph.cpu.engine import save_copies
 from verl.dph.cpu.in_process import join_queue
 from verl.dph.objective import topk_logprobs
 from verl.dph.pef.batch_fields import PEF_REST_LOG_PROBS, PEF_TOP_IDS, PEF_TOP_LOG_PROBS
@@ -60,7 +58,7 @@ def replace_functions() -> None:
     """Replace functions of verl in this process.
 
     FSDP engines then compute log-probs in one pass over the logits, and critics use the configured attention. On a CPU
-    entropies are computed in chunks, and saved weights are copies.
+    entropies are computed in chunks.
     """
     if transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of:
         return
@@ -68,7 +66,6 @@ def replace_functions() -> None:
     use_configured_attention(verl.utils.model)
     if get_device_name() == "cpu":
         torch_functional.entropy_from_logits = topk_logprobs.entropy_of
-        save_copies()
 
 
 class ReplacedFunctions:
@@ -110,11 +107,7 @@ class DPHPasses(ReplacedFunctions):
 
 
 class DPHWorker(DPHPasses, ActorRolloutRefWorker):
-    """The actor of trainers with rollouts and updates on the same devices."""
-
-
-class DPHDetachWorker(DPHPasses, DetachActorWorker):
-    """The actor of trainers with rollouts on separate devices."""
+    """The actor, with its rollouts on the same devices."""
 
 
 class DPHReferenceWorker(ReplacedFunctions, ActorRolloutRefWorker):

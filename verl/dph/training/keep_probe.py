@@ -86,7 +86,7 @@ class KeepProbe:
         """Generate and score.
 
         Args:
-            trainer: one of verl.dph.training.trainer.TRAINERS, whose rollout servers hold the current policy.
+            trainer: a DPHTrainer, whose rollout servers hold the current policy.
 
         Returns:
             dph/keep_rate and dph/newly_solved, each only if it has judged prompts; dph/keep_prompts, the number of

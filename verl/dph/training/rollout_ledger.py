@@ -70,7 +70,7 @@ class RolloutLedger:
         self._capped: dict[str, bool] = {}  # of each finished group: whether it is dropped because of the cap alone
         self._prompts_named: dict[int, int] = {}  # {the last step that fetched prompts: prompts so far}
         self._failed: Counter[int] = Counter()  # by training step
-        # Of the current step, which has several mini-batches in separate_async:
+        # Of the current step:
         self._scored: list[Scored] = []  # what is trained on
         self._reward_infos: list[dict] = []  # also of masked rollouts
         self._unjudged = 0
@@ -91,15 +91,10 @@ class RolloutLedger:
         names = [f"step{step:08d}-{number:06d}" for number in range(first, first + len(batch))]
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
 
-    def watch(self, buffer: ReplayBuffer, *, own_interval: bool) -> None:
-        """Wrap the replay buffer's sampling, eviction and selection of prompts with ours.
-
-        Args:
-            own_interval: whether to look for rollouts at our intervals instead of verl's.
-        """
-        if own_interval:
-            look = partial(_timed_look, buffer, buffer._sync_metadata_from_transfer_queue, buffer.poll_interval)
-            buffer._sync_metadata_from_transfer_queue = look
+    def watch(self, buffer: ReplayBuffer) -> None:
+        """Wrap the replay buffer's looks for rollouts, sampling, eviction and selection of prompts with ours."""
+        look = partial(_timed_look, buffer, buffer._sync_metadata_from_transfer_queue, buffer.poll_interval)
+        buffer._sync_metadata_from_transfer_queue = look
         buffer.sample = partial(self._sample, buffer.sample)
         buffer._evict_terminal_groups = partial(self._evict, buffer, buffer._evict_terminal_groups)
         buffer._clear_groups = partial(self._clear, buffer, buffer._clear_groups)
@@ -112,10 +107,9 @@ class RolloutLedger:
     ) -> tuple[KVBatchMeta, dict]:
         """The replay buffer's sample, in training and validation, unless too many rollouts are missing from it.
 
-        Missing rollouts are masked: verl fills a training batch with padding rows, validation leaves them out
-        (`validation_metrics`), and an asynchronous trainer takes another prompt (`_evict`). If only one rollout of a
-        group is left, it is left out too (`trainable`): it has no baseline, and verl would use its reward as its
-        advantage.
+        Missing rollouts are masked: verl fills a training batch with padding rows, and validation leaves them out
+        (`validation_metrics`). If only one rollout of a group is left, it is left out too (`trainable`): it has no
+        baseline, and verl would use its reward as its advantage.
 
         Args:
             samples: per prompt; None: the partition's number in the settings.
@@ -169,8 +163,8 @@ class RolloutLedger:
     ) -> tuple:
         """The replay buffer's eviction, which also counts failed rollouts and keeps the verdicts of dropped groups.
 
-        An asynchronous trainer (and sync with sampler.sync_refill_failed_groups) replaces a group with a failed rollout
-        by another prompt without limit, so nobody would notice that the scorer is down.
+        With dynamic sampling or sampler.sync_refill_failed_groups verl replaces a group with a failed rollout by
+        another prompt without limit, so nobody would notice that the scorer is down.
 
         Args:
             reasons: stale prompts, prompts that dynamic sampling drops, failed prompts, and a count.

@@ -1,8 +1,4 @@
-"""Metrics of a training step's rollouts and of a validation, from what the reward function returned.
-
-They describe the policy that sampled the responses, which may be some steps old in the asynchronous trainers
-(training/off_policy/trajectory_staleness).
-"""
+"""Metrics of a training step's rollouts and of a validation, from what the reward function returned."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""verl's trainers with rehearsal. A trainer owns a ledger of rollouts, a feed of D_pef and the keep probe.
+"""verl's synchronous trainer with rehearsal. It owns a ledger of rollouts, a feed of D_pef and the keep probe.
 
 Only hooks are overridden, each once. `_update_actor` replaces verl's method, which fixes the mini-batch size;
 tests/training/test_upstream.py fails when verl's method changes.
@@ -16,9 +16,6 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
-from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.llm_server import LLMServerClient
@@ -32,7 +29,7 @@ from verl.dph.pef.build import write_store
 from verl.dph.pef.ref_logprobs import reference_of
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import checkpoint_parts, mixed_batch, resume
-from verl.dph.training.actor_worker import DPHCriticWorker, DPHDetachWorker, DPHReferenceWorker, DPHWorker
+from verl.dph.training.actor_worker import DPHCriticWorker, DPHReferenceWorker, DPHWorker
 from verl.dph.training.config import has_keep_probe, mini_batch_rows, terms
 from verl.dph.training.keep_probe import KeepProbe
 from verl.dph.training.pef_feed import PefFeed
@@ -43,8 +40,8 @@ from verl.dph.training.run_record import RunRecord, validation_source
 logger = logging.getLogger(__name__)
 
 
-class DPHTrainer(PPOTrainer):
-    """The base of our trainers: what each of verl's hooks calls, and in which order.
+class DPHTrainer(PPOTrainerSync):
+    """What each of verl's hooks calls, and in which order. Rollouts and updates take turns on the same devices.
 
     Attributes:
         ledger: the rollouts.
@@ -70,8 +67,7 @@ class DPHTrainer(PPOTrainer):
 
     def _build_replay_buffer(self) -> ReplayBuffer:
         buffer = super()._build_replay_buffer()
-        # separate_async compares its idle time with verl's interval (_step_had_idle).
-        self.ledger.watch(buffer, own_interval=self.trainer_mode != "separate_async")
+        self.ledger.watch(buffer)
         return buffer
 
     def _init_dataloader(self):
@@ -100,13 +96,11 @@ class DPHTrainer(PPOTrainer):
         self.total_training_steps = steps
         with open_dict(self.config):
             for section in (self.config.actor_rollout_ref.actor, self.config.critic):
-                section.optim.total_training_steps = steps * self.parameter_sync_step
+                section.optim.total_training_steps = steps
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
-        detached = self.trainer_mode == "separate_async"
-        actor = DPHDetachWorker if detached else DPHWorker
-        workers = dict.fromkeys((Role.Actor, Role.ActorRollout, Role.ActorRolloutRef), actor)
+        workers = dict.fromkeys((Role.Actor, Role.ActorRollout, Role.ActorRolloutRef), DPHWorker)
         workers |= {Role.RefPolicy: DPHReferenceWorker, Role.Critic: DPHCriticWorker}
         self.role_worker_mapping |= {
             role: ray.remote(worker) for role, worker in workers.items() if role in self.role_worker_mapping
@@ -120,6 +114,9 @@ class DPHTrainer(PPOTrainer):
             self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor, terms=terms(self.config)))
             logger.info("rehearsing %s on %s", actor.sft_loss_mode, self.feed)
         super().on_init_end()
+
+    def get_llm_client(self) -> LLMServerClient:
+        return client_of(self.llm_server_manager)
 
     def fit(self, agent_loop_manager):
         if self.config.actor_rollout_ref.actor.generate_sft:
@@ -263,30 +260,3 @@ class DPHTrainer(PPOTrainer):
         folder = resume.checkpoint_of(self.config)
         if folder is not None:
             checkpoint_parts.load(folder, self.parts)
-
-
-class SyncTrainer(DPHTrainer, PPOTrainerSync):
-    """Rollouts and updates take turns on the same devices."""
-
-    def get_llm_client(self) -> LLMServerClient:
-        return client_of(self.llm_server_manager)
-
-
-class ColocateAsyncTrainer(DPHTrainer, PPOTrainerColocateAsync):
-    """Partial rollouts carry over to the next step."""
-
-
-class SeparateAsyncTrainer(DPHTrainer, PPOTrainerSeparateAsync):
-    """Rollouts run on separate devices and continue during the update."""
-
-    def _setup(self):
-        # With hybrid_engine=False verl 0.9.1 logs a message with an argument `flush`, which Python's logging rejects
-        # unless messages of this level are off.
-        verls_logger = logging.getLogger(PPOTrainerSeparateAsync.__module__)
-        level = verls_logger.level
-        verls_logger.setLevel(logging.WARNING)
-        super()._setup()
-        verls_logger.setLevel(level)
-
-
-TRAINERS = {"sync": SyncTrainer, "colocate_async": ColocateAsyncTrainer, "separate_async": SeparateAsyncTrainer}
