@@ -36,9 +36,6 @@ class Evaluate(Section, at="evaluate"):
     settings: dict | None = None
     """Overrides for single benchmarks and splits, e.g. {aime24: {n: 32, temperature: 1.0}}: n, temperature, top_p,
     top_k, max_prompt_length, max_response_length, greedy."""
-    rescored: dict | None = None
-    """Splits whose responses are scored again, with the ground truths of another file of the same prompts, e.g.
-    {bird_corrected: {of: bird, files: data/sql/bird_dev_corrected.parquet}}. The report shows both side by side."""
     groups: list[str] | None = None
     """Keys of the rows' extra_info by which the report groups results, e.g. [difficulty, source]. null: difficulty, if
     the rows have it."""

@@ -42,14 +42,10 @@ class SplitSettings:
 
 @dataclass(frozen=True)
 class Split:
-    """Data files and their sampling settings.
-
-    of: the split whose responses are scored again with the ground truths of these files; None: sample responses.
-    """
+    """Data files and their sampling settings."""
 
     files: tuple[str, ...]
     settings: SplitSettings
-    of: str | None = None
 
 
 _SQL = SplitSettings(16, 1.0, 0.95, -1, max_prompt_length=16_000, max_response_length=4096, greedy=True)
@@ -67,7 +63,7 @@ PRESETS = {
 
 
 def splits_of(config: DictConfig) -> dict[str, Split]:
-    """The splits of evaluate.benchmarks, evaluate.splits and evaluate.rescored, in this order.
+    """The splits of evaluate.benchmarks and evaluate.splits, in this order.
 
     Custom splits are sampled with evaluate.n, evaluate.greedy, the temperature, top_p and top_k of
     actor_rollout_ref.rollout, and the lengths of data. evaluate.settings overrides any of these for one split.
@@ -94,7 +90,6 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
             )
         found[name] = (found[name][0], found[name][1] | dict(changes))
     splits = {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
-    splits |= {name: _rescored(name, entry, splits) for name, entry in evaluate.rescored.items()}
     if alike := with_one_name(splits):
         raise UserError(f"The splits {listed(alike)} have one name in the report: rename one of them.")
     return splits
@@ -104,16 +99,6 @@ def _named(config: DictConfig) -> Sequence[str]:
     """The benchmarks that are named."""
     named = config.evaluate.benchmarks
     return [named] if isinstance(named, str) else named
-
-
-def _rescored(name: str, entry: Any, splits: Mapping[str, Split]) -> Split:
-    if not isinstance(entry, Mapping) or {*entry} != {"of", "files"}:
-        raise UserError(f"evaluate.rescored.{name} is {entry!r}: give {{of: SPLIT, files: FILE.parquet}}.")
-    of = str(entry["of"])
-    if name in splits or of not in splits:
-        wrong = f"the name {name} is taken" if name in splits else f"there is no split {of}"
-        raise UserError(f"evaluate.rescored.{name}: {wrong} among {', '.join(splits)}; choose another.")
-    return Split(_files_of(f"evaluate.rescored.{name}.files", entry["files"]), splits[of].settings, of)
 
 
 def _files_of(key: str, value: Any) -> tuple[str, ...]:

@@ -169,14 +169,6 @@ def rejected(folder: Path) -> dict[str, dict]:
             "benchmarks": ["bird"],
         },
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
-        "later.parquet row 0: its id 201 has another prompt in": {
-            "splits": {"mine": str(folder / "other.parquet")},
-            "rescored": {"again": {"of": "mine", "files": str(folder / "later.parquet")}},
-        },
-        "bird_dev.parquet row 0: its id 0 is not in": {
-            "splits": {"mine": str(folder / "other.parquet")},
-            "rescored": {"again": {"of": "mine", "files": str(folder / "data" / "sql" / "bird_dev.parquet")}},
-        },
         "holds neither weights in the Hugging Face format": {"models": {"base": str(folder / "empty")}},
     }
 
@@ -202,7 +194,6 @@ def ended(tmp_path_factory, word_llama):
     write_rows(folder / "data" / "sql" / "bird_dev.parquet", 0, "bird", GOLD)
     write_rows(folder / "data" / "math" / "amc23.parquet", 100, "amc23", "7")
     write_rows(folder / "other.parquet", 200, "bird", GOLD)
-    write_rows(folder / "later.parquet", 201, "bird", GOLD)
     common = ["actor_rollout_ref.rollout.name=hf", f"evaluate.data_folder={folder / 'data'}"]
     both, tuned = "evaluate.benchmarks=[bird,amc23]", "evaluate.settings={amc23:{n:8,temperature:0.7}}"
     base, trained = f"base:{folder / 'base'}", f"{folder / 'run'}"
@@ -216,7 +207,6 @@ def ended(tmp_path_factory, word_llama):
         "stored": run("second", f"dph_js:{trained}", both, tuned, stored),
         "own": run("own", base, f"evaluate.splits={{2024:{folder / 'other.parquet'}}}", "evaluate.n=8",
                    "evaluate.greedy=False", "evaluate.base_again=False", "evaluate.styles_by=none",
-                   f"evaluate.rescored={{corrected:{{of:2024,files:{folder / 'other.parquet'}}}}}",
                    "evaluate.groups=[difficulty]",
                    "data.max_prompt_length=64", "data.max_response_length=32",
                    "actor_rollout_ref.rollout.max_model_len=90"),
@@ -363,12 +353,12 @@ def test_splits_of_ones_own(ended):
     assert code == 0, errors
     assert "engine: 64 32" in out
     cut = "2024 of base: actor_rollout_ref.rollout.max_model_len=90 is less than the longest row, data.max_prompt_len"
-    assert cut in out and "corrected of base" not in out  # the second split has the first one's responses
+    assert cut in out
     summary = json.loads((folder / "own" / "report.json").read_text())["base"]["2024"]
     assert summary["n"] == 8 and summary["greedy"] is summary["styles"] is None
     assert [found["prompts"] for found in summary["groups"]["difficulty"].values()] == [3, 3]
     spec = json.loads((folder / "own" / "spec.json").read_text())
-    assert list(spec["questions"]) == ["2024", "corrected"] and spec["groups"] == ["difficulty"]
+    assert list(spec["questions"]) == ["2024"] and spec["groups"] == ["difficulty"]
 
 
 def test_checkpoints_of_runs_log_and_etas_reach_the_report(ended):
@@ -421,10 +411,6 @@ def test_rejected_settings(ended):
         ),
         ({"models": "{base: MODEL, js: EMPTY}"}, r"evaluate.models.js: The model folder .*empty holds neither weights"),
         ({"splits": "{mine: no.parquet}"}, "evaluate.splits.mine=no.parquet does not exist: correct the path"),
-        (
-            {"rescored": "{again: {of: mine, files: [FILE, no.parquet]}}"},
-            "evaluate.rescored.again.files=no.parquet does not exist: correct the path",
-        ),
         ({"models": "{js: MODEL}", "base": "/no"}, "evaluate.base=/no is not a folder: give the output folder of an"),
     ],
 )

@@ -14,7 +14,7 @@ OWN = SplitSettings(4, 0.9, 0.8, 50, max_prompt_length=100, max_response_length=
 
 
 def config(folder, **evaluate):
-    settings = {"benchmarks": [], "splits": {}, "settings": {}, "rescored": {}, "data_folder": str(folder), "n": 4}
+    settings = {"benchmarks": [], "splits": {}, "settings": {}, "data_folder": str(folder), "n": 4}
     return OmegaConf.create(
         {
             "evaluate": settings | {"greedy": False} | evaluate,
@@ -60,13 +60,6 @@ def test_benchmarks_custom_splits_and_overrides(data):
     assert (splits["mine"].files, splits["two"].files) == (("a.parquet",), ("b", "c"))
 
 
-def test_a_rescored_split_has_the_settings_of_the_first(data):
-    assert list(splits_of(config(data, benchmarks="bird"))) == ["bird"]
-    rescored = {"corrected": {"of": "bird", "files": "c.parquet"}}
-    splits = splits_of(config(data, benchmarks="bird", settings={"bird": {"n": 2}}, rescored=rescored))
-    assert splits["corrected"] == replace(splits["bird"], files=("c.parquet",), of="bird")
-
-
 @pytest.mark.parametrize(
     ("evaluate", "sentence"),
     [
@@ -75,14 +68,7 @@ def test_a_rescored_split_has_the_settings_of_the_first(data):
         ({"benchmarks": ["bird"], "splits": {"bird": "a"}}, "bird is in both evaluate.benchmarks and"),
         ({"splits": {"a": "f"}, "settings": {"b": {"n": 1}}}, "evaluate.settings has b, which is not a split"),
         ({"splits": {"a": "f"}, "settings": {"a": 3}}, "evaluate.settings.a is 3: give a mapping"),
-        ({"splits": {"a": "f"}, "rescored": {"b": "f"}}, "evaluate.rescored.b is 'f': give {of: SPLIT, files:"),
         *(({"splits": {"a": files}}, r"evaluate.splits.a is .*: give a parquet") for files in (None, 5, "", [], [3])),
-        (
-            {"splits": {"a": "f"}, "rescored": {"b": {"of": "a", "files": None}}},
-            "rescored.b.files is None: give a parquet",
-        ),
-        ({"splits": {"a": "f"}, "rescored": {"b": {"of": "c", "files": "f"}}}, "there is no split c among a; choose"),
-        ({"splits": {"a": "f"}, "rescored": {"a": {"of": "a", "files": "f"}}}, "the name a is taken among a; choose"),
         *(
             ({"splits": {"a": "f"}, "settings": {"a": changes}}, f"The settings of a cannot be used: {sentence}")
             for changes, sentence in (

@@ -24,7 +24,6 @@ from rl.data.split import split
 from rl.scorer.client.scorer_client import ScorerUnavailable
 from tests.sample_files import write_parquet
 from tests.sampling.conftest import shop_row, sorted_records
-from tests.tiny_run import TRUTH
 from verl.dph import presample
 from verl.dph.sampling import job
 from verl.dph.sampling.rollout_engine import replica_count, rollout_client
@@ -147,40 +146,11 @@ def test_prompts_without_ground_truth_are_sampled_without_a_scorer(overrides, tr
         job.prepare(config, **files, unjudged=True)
 
 
-def rescored(overrides: dict, **changes):
-    """A job that scores the responses drawn before with another gold."""
-    path = overrides["presample.output"]
-    truth = TRUTH | {"gold_sql": "SELECT id FROM item"}
-    rows = [shop_row(10 + i, reward_model={"style": "rule", "ground_truth": truth}, **changes) for i in range(6)]
-    corrected = {"data.train_files": write_parquet(path.with_name("corrected.parquet"), *rows)}
-    return replace(prepared(overrides | corrected, path.with_name("corrected.jsonl")), responses=path)
-
-
 def test_samples_are_drawn_scored_and_described(overrides, drawn, model_folder, train_parquet, tokenizer):
     path = overrides["presample.output"] = drawn
     records = sorted_records(path)
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(N)]
     assert len({tuple(r.response_ids) for r in records}) > 3
-    corrected = rescored(overrides)
-    assert asyncio.run(job.draw(corrected, lambda: pytest.fail("it needs no engine"))).samples == 0
-    again = sorted_records(corrected.output)
-    assert [record.response_ids for record in again] == [record.response_ids for record in records]
-    assert [record.acc for record in again] == [int(record.pred == "SELECT id FROM item") for record in records]
-    assert {record.acc for record in again} == {0, 1} and not journal_path(corrected.output).exists()
-    # The responses were drawn again, and one is another.
-    changed = path.with_name("changed.jsonl")
-    changed.write_bytes(path.read_bytes().replace(b'"response_ids": [', b'"response_ids": [9, ', 1))
-    changed = replace(corrected, responses=changed)
-    assert corrected.complete() and not changed.complete()
-    with pytest.raises(UserError, match="scores responses that .*changed.jsonl no longer holds: delete"):
-        asyncio.run(job.draw(changed, lambda: pytest.fail("it needs no engine")))
-    corrected.output.unlink()
-    other = rescored(overrides, prompt=[{"role": "user", "content": "which prices"}])
-    with pytest.raises(UserError, match="has another prompt there; sample it as a split of its own"):
-        asyncio.run(job.draw(other, lambda: pytest.fail("it needs no engine")))
-    other.tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}"  # its prompts have other texts every day
-    asyncio.run(job.draw(other, lambda: pytest.fail("it needs no engine")))
-    assert other.complete()
     metadata = read_metadata(path)
     assert (metadata.model_hash, metadata.tokenizer_hash) == (model_hash(model_folder), tokenizer_hash(model_folder))
     assert metadata.data_files == {str(train_parquet): file_sha256(train_parquet)}

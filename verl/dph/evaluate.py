@@ -52,7 +52,7 @@ from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.program import run_main
 from verl.dph.sampling.checkpoint import MERGED, model_folder, temporary_model_folder
 from verl.dph.sampling.checkpoint import check_model as check_checkpoint
-from verl.dph.sampling.job import SamplingJob, check_same_prompts, draw, prepare
+from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
 
@@ -64,7 +64,7 @@ logger = logging.getLogger(EVALUATE)
 SEED_DISTANCE = 1_000_033
 
 LENGTHS = ("max_prompt_length", "max_response_length")
-MAPPINGS = ("models", "splits", "settings", "methods", "rescored")
+MAPPINGS = ("models", "splits", "settings", "methods")
 
 # {file name: path}
 Files = dict[str, Path]
@@ -78,7 +78,7 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
         model: its Hugging Face folder.
 
     Raises:
-        UserError: see sampling.job.prepare; or responses would be scored as those to other prompts.
+        UserError: see sampling.job.prepare.
     """
     config = copy.deepcopy(config)
     config.actor_rollout_ref.model.path = model
@@ -101,16 +101,10 @@ def jobs_of(config: DictConfig, name: str, model: str, splits: dict[str, Split])
         if of_split.greedy and name != BASE_AGAIN:
             ways[GREEDY] = replace(sampled, n=1, temperature=0.0)
         for suffix, way in ways.items():
-            responses = folder / f"{drawn.of}{suffix}" if drawn.of else None
-            output = folder / f"{split}{suffix}"
-            jobs.append(prepare(config, files=drawn.files, settings=way, output=output, responses=responses))
-        if not drawn.of and not all(job.complete() for job in jobs[-len(ways) :]):
+            jobs.append(prepare(config, files=drawn.files, settings=way, output=folder / f"{split}{suffix}"))
+        if not all(job.complete() for job in jobs[-len(ways) :]):
             for sentence in context(config):
                 logger.warning("%s of %s: %s", split, name, sentence)
-    by_output = {job.output: job for job in jobs}
-    for job in jobs:
-        if job.responses is not None and not job.complete():
-            check_same_prompts(job, by_output[job.responses])
     return jobs
 
 
@@ -158,8 +152,7 @@ async def _draw_model(config: DictConfig, name: str, jobs: list[SamplingJob]) ->
     # A running Ray has another working folder.
     of_engine.actor_rollout_ref.model.path = absolute(missing[0].metadata.model, is_model=True)
     bound_context(of_engine)
-    rescored_only = all(job.responses for job in missing)
-    async with contextlib.nullcontext() if rescored_only else rollout_client(of_engine) as client:
+    async with rollout_client(of_engine) as client:
         for job in missing:
             await draw(job, lambda: contextlib.nullcontext(client))
 
@@ -241,7 +234,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     if not OmegaConf.is_missing(evaluate, "output") and not evaluate.output:
         raise UserError("evaluate.output is empty: name the folder of the samples and the report.")
     check(config, EVALUATE, without=("model",))
-    for key in ("models", "splits", "rescored"):
+    for key in ("models", "splits"):
         for name in evaluate[key]:
             if "/" in name or name.startswith(".") or not name or name.endswith(GREEDY.removesuffix(SAMPLED)):
                 raise UserError(
@@ -264,7 +257,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     splits = splits_of(config)
     for name, split in splits.items():
         for file in split.files:  # of a benchmark they exist
-            check_file(f"evaluate.{f'rescored.{name}.files' if split.of else f'splits.{name}'}", Path(file))
+            check_file(f"evaluate.splits.{name}", Path(file))
     for name, model in evaluate.models.items():
         _check_model(f"evaluate.models.{name}", str(model))
     files = [Path(file) for split in splits.values() for file in split.files]

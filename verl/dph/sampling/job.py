@@ -22,7 +22,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import config_hash, file_sha256, model_hashes
 from rl.configuration import CONFIG_DIR
 from rl.data.rows import PromptFiles
-from rl.data.sample_file import UNJUDGED, PendingResponse, SampleMetadata, SampleWriter, read_samples
+from rl.data.sample_file import UNJUDGED, SampleMetadata, SampleWriter
 from rl.scorer.client.scorer_client import ScorerClient
 from verl.dph.config import attention
 from verl.dph.hf_rollout.sampling import end_ids
@@ -47,21 +47,19 @@ class SamplingJob:
     output: Path
     scorer_settings: dict[str, Any]
     max_in_flight: int
-    responses: Path | None = None  # samples file whose responses are scored instead of new ones
 
     @property
     def total(self) -> int:
         return len(self.prompts) * self.settings.n
 
     def complete(self) -> bool:
-        """Whether the file holds every sample, and still those responses that it was to score.
+        """Whether the file holds every sample.
 
         Raises:
             UserError: it holds another run's samples.
         """
         with SampleWriter(self.output, self.metadata) as writer:
-            whole = len(writer.done) == self.total
-            return whole and (self.responses is None or _same_responses(self.responses, writer, self.output))
+            return len(writer.done) == self.total
 
     def progress(self) -> str:
         """The samples that the file holds, in words."""
@@ -77,7 +75,6 @@ def prepare(
     settings: SamplingSettings,
     output: Path,
     max_in_flight: int | None = None,
-    responses: Path | None = None,
     unjudged: bool = False,
 ) -> SamplingJob:
     """Read rows, model files and settings.
@@ -89,7 +86,6 @@ def prepare(
         files: parquet files in the row format.
         output: F.jsonl.
         max_in_flight: requests to the engine at a time; None: twice as many as the replicas batch.
-        responses: samples file of the same prompts, complete when the job is drawn; its responses are scored.
         unjudged: whether the files may be without ground truth; their samples are then not scored.
 
     Raises:
@@ -124,7 +120,6 @@ def prepare(
         output=output,
         scorer_settings=scorer_settings(config) if prompts.judged else {},
         max_in_flight=max_in_flight or 2 * rollout.max_num_seqs * replica_count(config),
-        responses=responses,
     )
 
 
@@ -245,21 +240,14 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         What was drawn now.
 
     Raises:
-        UserError: job.responses lacks a response or has one to another prompt; the scorer judges otherwise than when it
-            judged the file's samples; or several scorers judge differently.
+        UserError: the scorer judges otherwise than when it judged the file's samples; or several scorers judge
+            differently.
         ScorerUnavailable: no scorer responds, at the start or later; samples written so far stay, for the next run.
     """
     with SampleWriter(job.output, job.metadata) as writer:
-        if job.responses is not None and not _same_responses(job.responses, writer, job.output):
-            raise UserError(
-                f"{job.output} scores responses that {job.responses} no longer holds: delete it and its .meta.json and "
-                ".drawn to score the others."
-            )
         if len(writer.done) == job.total:
             logger.info("%s is complete.", job.output)
             return Drawn(samples=0, tokens=0, seconds=0.0)
-        if job.responses is not None:
-            _take_responses(job, job.responses, writer)
         all_drawn = len(writer.done) + len(writer.waiting) == job.total
         asked = ScorerClient(**job.scorer_settings, digests=True) if job.prompts.judged else contextlib.nullcontext()
         async with asked as scorer:
@@ -277,59 +265,6 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
                     writer=writer,
                     max_in_flight=job.max_in_flight,
                 )
-
-
-def _same_responses(source: Path, writer: SampleWriter, output: Path) -> bool:
-    """Whether `output` scores the responses that the source holds. Without a source nothing contradicts it."""
-    if not source.exists() or not (writer.done or writer.waiting):
-        return True
-    taken = {sample: hash(tuple(response.response_ids)) for sample, response in writer.waiting.items()}
-    taken |= _response_hashes(output)
-    return all(taken.get(sample, found) == found for sample, found in _response_hashes(source).items())
-
-
-def _response_hashes(samples: Path) -> dict[tuple[int, int], int]:
-    """{(id, sample): hash}; the responses themselves may have gigabytes."""
-    return {(record.id, record.sample): hash(tuple(record.response_ids)) for record in read_samples(samples)}
-
-
-def check_same_prompts(job: SamplingJob, source: SamplingJob) -> None:
-    """Reject, before anything is sampled, prompts of a job that scores the responses to other prompts.
-
-    Args:
-        source: samples the responses.
-
-    Raises:
-        UserError: naming the first prompt that the source lacks, or has with other tokens.
-    """
-    asked = {prompt.id: hash(tuple(prompt.token_ids)) for prompt in source.prompts}
-    for prompt in job.prompts:
-        if asked.get(prompt.id) != hash(tuple(prompt.token_ids)):
-            found = "has another prompt" if prompt.id in asked else "is not"
-            raise UserError(
-                f"{prompt.row.origin}: its id {prompt.id} {found} in {', '.join(source.metadata.data_files)}, whose "
-                "responses evaluate.rescored would score again: name the file in evaluate.splits, which samples it."
-            )
-
-
-def _take_responses(job: SamplingJob, source: Path, writer: SampleWriter) -> None:
-    """Take over the responses of another file, so that the job only scores them."""
-    inputs = {prompt.id: job.tokenizer.decode(prompt.token_ids.tolist()) for prompt in job.prompts}
-    dated = warn_if_dated(job.tokenizer, source)
-    for record in read_samples(source):
-        sample = record.id, record.sample
-        if record.id not in inputs or sample in writer.done or sample in writer.waiting:
-            continue
-        if not dated and record.input != inputs[record.id]:
-            raise UserError(
-                f"{source} cannot be scored as {job.output}: id {record.id} has another prompt there; sample it as a "
-                "split of its own."
-            )
-        writer.keep(PendingResponse(**record.drawn(), seconds=0.0))
-    if lacking := job.total - len(writer.done) - len(writer.waiting):
-        raise UserError(
-            f"{source} lacks {lacking} of the {job.total} responses that {job.output} needs: give files of its prompts."
-        )
 
 
 def tokenizer_of(model: DictConfig) -> PreTrainedTokenizerBase:
