@@ -81,13 +81,9 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
         elif moves_failures(config.data):
             needed.append("sft_wrong_files")
     elif program == MAIN:
-        rehearsal = (
-            ["data.sft_files", "data.sft_pt", "data.sft_anchor_pt"]
-            if config.actor_rollout_ref.actor.sft_loss_mode != "none"
-            else []
-        )
-        probe = [f"trainer.keep_probe.{name}_files" for name in ("solved", "unsolved")]
-        others = ["data.val_files", *rehearsal, *(probe if config.trainer.keep_probe.prompts else [])]
+        others = ["data.val_files"]
+        if config.actor_rollout_ref.actor.sft_loss_mode != "none":
+            others += ["data.sft_files", "data.sft_pt", "data.sft_anchor_pt"]
     for name in needed:
         check_set(config, f"data.{name}")
     return [*(f"data.{name}" for name in needed), *others]

@@ -199,22 +199,6 @@ class Trainer(Section, at="trainer", may_change=True):
     """The run's tags in wandb and swanlab."""
 
 
-class KeepProbe(Section, at="trainer.keep_probe", may_change=True):
-    """Measures how many prompts that the initial policy solved are still solved."""
-
-    prompts: CountOrZero = 0
-    """At every validation, sample and score at most this many training prompts that the initial policy solved, and as
-    many that it did not, with validation's temperature and top-p. dph/keep_rate and dph/newly_solved have the result
-    (verl/dph/training/keep_probe.py). 0: no probe."""
-    n: Count = 1
-    """Samples per prompt of the probe; the report's keep rate has 8. One correct sample solves the prompt."""
-    solved_files: Paths | None = "${data.sft_files}"
-    """Prompts with a column base_correct (train_correct.parquet), where 0 means not solved. A run with a D_pef store
-    probes the store's prompts that were solved."""
-    unsolved_files: Paths | None = "${data.train_files}"
-    """Prompts with the same column (train_wrong.parquet)."""
-
-
 # verl's settings whose wrong values would be noticed late or not at all.
 
 
@@ -286,6 +270,6 @@ class VerlPolicyLoss(Section, at=f"{ACTOR}.policy_loss"):
 
 
 TRAINING = (
-    *(Rehearsal, Eta, MicroBatch, CriticMicroBatch, Baselines, Store, Visits, Trainer, KeepProbe),
+    *(Rehearsal, Eta, MicroBatch, CriticMicroBatch, Baselines, Store, Visits, Trainer),
     *(VerlTrainer, VerlData, VerlAlgorithm, VerlRollout, VerlValidation, VerlActor, VerlOptimizer, VerlPolicyLoss),
 )

@@ -223,8 +223,8 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ),
         (PLAIN | {"algorithm.adv_estimator": "maxrll"}, "adv_estimator=maxrll is unknown: use one of gae, "),
         (
-            {"trainer.best_metric": "dph/keep_rate"},
-            "is not a metric of validation: use one of dph/val_ac",
+            {"trainer.best_metric": "dph/pass@1"},
+            "is not a metric of validation: use dph/val_accuracy",
         ),
         ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
         ({"actor_rollout_ref.rollout.mode": "sync"}, "verl rejects these settings: Error in call to target"),

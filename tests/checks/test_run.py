@@ -23,7 +23,7 @@ from rl.configuration.compose import compose
 from rl.data.split import MODEL_HASH
 from tests.checks.conftest import of_mode
 from tests.tiny_run import prompt_row
-from tests.training.conftest import ACTOR, ETA, MODEL, PROBE, SCORER, TEMPLATE, dataset_row
+from tests.training.conftest import ACTOR, ETA, MODEL, SCORER, TEMPLATE, dataset_row
 from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.config.program import run_main
@@ -35,7 +35,6 @@ from verl.dph.training.config import DPHActorConfig, EtaControl
 
 def test_a_run_that_can_start_passes(run):
     assert run.prepare().actor_rollout_ref.actor.sft_loss_mode == "js_low_var"
-    run.prepare({PROBE + "prompts": 0, PROBE + "unsolved_files": "/nowhere"})  # a probe that is off reads nothing
 
 
 def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
@@ -124,12 +123,6 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
         ({"data.sft_pt": None}, "data.sft_pt is not set"),
         ({"data.sft_pt": "/nowhere/pef.pt"}, "run dph store, which writes"),
         ({"data.train_files": "/nowhere/a.parquet"}, "data.train_files=/nowhere/a.parquet does not exist"),
-        ({PROBE + "prompts": 4, PROBE + "solved_files": None}, "keep_probe.solved_files is not set"),
-        (
-            {PROBE + "prompts": 4, PROBE + "unsolved_files": "/nowhere.parquet"},
-            "keep_probe.unsolved_files=/nowhere.parquet does not exist: correct the path",
-        ),
-        ({PROBE + "prompts": 4}, "solved_files=.*data.parquet has no column base_correct, by which dph/keep_rate"),
         (
             {"trainer.test_freq": 2, f"{VALIDATION}do_sample": False, f"{VALIDATION}temperature": 0.6},
             "val_kwargs.do_sample=False would sample all the same, at val_kwargs.temperature=0.6",
@@ -290,13 +283,11 @@ def test_a_row_that_cannot_be_trained_on_is_named(run, changes, sentence):
     assert re.search(sentence, run.rejection())
 
 
-@pytest.mark.parametrize("key", ["data.train_files", "data.val_files", PROBE + "unsolved_files"])
+@pytest.mark.parametrize("key", ["data.train_files", "data.val_files"])
 def test_a_file_that_is_no_parquet_is_named(run, tmp_path, key):
     damaged = tmp_path / "damaged.parquet"
     damaged.write_text("no parquet")
-    pd.DataFrame([dataset_row(i) | {"base_correct": 1} for i in range(8)]).to_parquet(run.data)
-    changes = {PROBE + "prompts": 4, "trainer.test_freq": 1} if key.startswith(PROBE) else {}
-    assert run.rejection(changes | {key: str(damaged)}).startswith(f"{damaged} cannot be read as parquet (")
+    assert run.rejection({key: str(damaged)}).startswith(f"{damaged} cannot be read as parquet (")
 
 
 def test_a_run_s_folder_below_a_file_is_rejected(run):

@@ -1,4 +1,4 @@
-"""A run of the real trainer on a policy whose answers are known, with the keep-rate probe and every logger.
+"""A run of the real trainer on a policy whose answers are known, with every logger.
 
 The policy has learnt by heart to say "right" after "good", "wrong" after "bad", and one or the other after "mixed".
 Two steps at a small learning rate change its log-probs, but not what it says.
@@ -61,9 +61,6 @@ SETTINGS = {
     "trainer.experiment_name": "probed",
     "trainer.logger": "[console,file,tensorboard,wandb,swanlab]",
     "trainer.tags": f"[{','.join(TAGS)}]",
-    # More prompts than there are of either kind: a further one of another kind would make neither 3/4 nor 2/4.
-    "trainer.keep_probe.prompts": 5,
-    "trainer.keep_probe.n": 8,
 }
 TIME_LIMIT_S = 500  # 45 s on two cores that nobody else uses
 

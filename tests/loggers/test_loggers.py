@@ -15,7 +15,7 @@ from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
 
 from tests.loggers.conftest import TAGS
 
-OF_VALIDATION = ("dph/keep_rate", "dph/newly_solved", "dph/val/sql/pass@1", "dph/val/sql/pass@2")
+OF_VALIDATION = ("dph/val_accuracy", "dph/val/sql/pass@1", "dph/val/sql/pass@2")
 OF_REHEARSAL = ("dph/coefficient", "dph/divergence", "dph/loss", "dph/kl_ref_policy", "dph/epoch")
 OF_TRAINING = ("dph/pass@1", "dph/pass@4", *OF_REHEARSAL)
 EXPECTED = {0: OF_VALIDATION, 1: OF_TRAINING + OF_VALIDATION, 2: OF_TRAINING + OF_VALIDATION}

@@ -45,14 +45,12 @@ OVERRIDES = (
     "actor_rollout_ref.actor.optim.lr_warmup_steps=5",
     "actor_rollout_ref.actor.clip_ratio_high=0.2",  # which the scripts choose differently
 )
-# A probe asks other prompts in each validation, and is to leave training as it is.
-PROBE = ("trainer.keep_probe.prompts=4", "trainer.keep_probe.n=2")
 TIME_LIMIT_S = 280
 
 
-def make_prompts(path: Path, first: int, count: int, base_correct: int = 0) -> None:
+def make_prompts(path: Path, first: int, count: int) -> None:
     """Prompts of one to six words, so that a batch holds several lengths."""
-    rows = (prompt_row(i, content_of(i), base_correct=base_correct) for i in range(first, first + count))
+    rows = (prompt_row(i, content_of(i)) for i in range(first, first + count))
     pd.DataFrame(rows).to_parquet(path)
 
 
@@ -77,7 +75,7 @@ class Task:
         words = [*SPECIAL, *ANSWERS, *WORDS]
         word_llama(folder / "model", words, template=CHAT_TEMPLATE, joined=True, max_position_embeddings=64, **size)
         make_prompts(folder / "train.parquet", 0, PROMPTS)
-        make_prompts(folder / "correct.parquet", FIRST_STORED, STORED, base_correct=8)
+        make_prompts(folder / "correct.parquet", FIRST_STORED, STORED)
         make_prompts(folder / "val.parquet", 100, VALIDATED)
         save_store(folder / "pef.pt", folder / "model", right_answers(FIRST_STORED, STORED))
         save_store(folder / "anchor.pt", folder / "model", right_answers(FIRST_ANCHORED, ANCHORED))
@@ -116,10 +114,10 @@ class Task:
 
 @pytest.fixture(scope="session")
 def task(tmp_path_factory, scorer_server, word_llama):
-    """js_kl with an anchor at once, and resumed; the resumed one has the keep-rate probe."""
+    """js_kl with an anchor at once, and resumed."""
     task = Task(tmp_path_factory.mktemp("resume"), scorer_server, word_llama)
     settings = {"trainer.test_freq": str(STOP), "data.sft_anchor_pt": str(task.folder / "anchor.pt")}
     task.train("js_kl", "at_once", "0.2", steps=TOTAL, **settings)
     for steps in (STOP, TOTAL):
-        task.train("js_kl", "resumed", "0.2", *PROBE, steps=steps, **settings)
+        task.train("js_kl", "resumed", "0.2", steps=steps, **settings)
     return task

@@ -12,18 +12,16 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from tests.programs import ON_CPU, output_of
-from tests.tiny_run import TRUTH, metrics_of, prompt_row, save_store
+from tests.tiny_run import metrics_of, prompt_row, save_store
 
 TIME_LIMIT_S = 420
 PROMPTS, VALIDATED, STORE_ROWS = 24, 4, 12
 WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(497))]
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 
-# Answers with an odd number of words are right, whatever the model learns; those to judged prompts always or never.
+# Answers with an odd number of words are right, whatever the model learns.
 REWARD = """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    if ground_truth.get("judged") is not None:
-        return {"score": ground_truth["judged"], "acc": ground_truth["judged"]}
     return {"score": float(len(solution_str.split()) % 2), "acc": float(len(solution_str.split()) % 2)}
 """
 
@@ -126,15 +124,6 @@ def content_of(id: int) -> str:
 
 def save_prompts(path: Path, ids: range) -> None:
     pd.DataFrame(prompt_row(i, content_of(i)) for i in ids).to_parquet(path)
-
-
-def save_judged_prompts(path: Path, judged: dict[int, float | None], base_correct: int = 0) -> None:
-    """Prompts, by id, whose answers are all right (1), all wrong (0), or judged as any other's (None)."""
-    rewards = {i: {"style": "rule", "ground_truth": TRUTH | {"judged": value}} for i, value in judged.items()}
-    rows = (
-        prompt_row(i, content_of(i), reward_model=reward, base_correct=base_correct) for i, reward in rewards.items()
-    )
-    pd.DataFrame(rows).to_parquet(path)
 
 
 def responses_of_5_tokens() -> Iterator[tuple[int, str, torch.Tensor]]:

@@ -12,7 +12,7 @@ from rl.configuration.compose import compose
 from tests.tiny_run import eight_rows, prepare, prompt_row, store_origin
 from verl.dph.pef.store import Store
 
-ACTOR, MODEL, PROBE = "actor_rollout_ref.actor.", "actor_rollout_ref.model.", "trainer.keep_probe."
+ACTOR, MODEL = "actor_rollout_ref.actor.", "actor_rollout_ref.model."
 ETA, SCORER = f"{ACTOR}sft_loss_control.", "reward.custom_reward_function.reward_kwargs.scorer"
 
 WORDS = ["<pad>", "<eos>", "<unk>", *(f"w{i}" for i in range(61))]

@@ -61,7 +61,7 @@ def test_an_anchor_has_rows_and_an_order_of_its_own(run, tmp_path):
 def test_a_divergence_on_d_exp_alone_gets_eta_and_no_rows(run):
     on_exp = {f"{ACTOR}sft_loss_mode": "reverse_kl", "data.sft_pt": None}
     feed = PefFeed.of(run.config(on_exp))
-    assert feed.take(2) == [([], [])] * 2 and feed.take_metrics() == {} and feed.ids is None
+    assert feed.take(2) == [([], [])] * 2 and feed.take_metrics() == {}
     assert states(feed) == {}
 
 

@@ -102,7 +102,7 @@ def test_a_failed_rollout_leaves_the_metric_and_earlier_validations(tmp_path):
         infos = {"acc": accuracies, "reward": accuracies}
         assert record.validated(step, validation_metrics(["sql"] * len(prompts), prompts, infos, "pq", 2), None) is None
     assert record.metric == "dph/val_accuracy" and record.validations == {1: 0.25, 2: 0.75, 3: 0.5}
-    assert "dph/val_accuracy is not among the metrics" in record.validated(4, {"dph/keep_rate": 0.7}, None)
+    assert "dph/val_accuracy is not among the metrics" in record.validated(4, {"dph/pass@1": 0.7}, None)
 
 
 def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
@@ -111,8 +111,6 @@ def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
         for changes in (
             {},
             {"actor_rollout_ref.rollout.val_kwargs.temperature": 0.6},
-            {"trainer.best_metric": "dph/keep_rate"},
-            {"trainer.best_metric": "dph/keep_rate", "trainer.keep_probe.prompts": 4},
             {"data.val_max_samples": 3},
             {"data.max_response_length": 9},
             {"+data.apply_chat_template_kwargs.enable_thinking": False},
@@ -121,12 +119,7 @@ def test_validations_of_other_data_or_settings_are_not_compared(tmp_path, run):
     ]
     (tmp_path / "other.parquet").write_bytes(b"other")
     sources.append(validation_source(run.config({"data.val_files": str(tmp_path / "other.parquet")})))
-    probe = {"trainer.best_metric": "dph/keep_rate", "trainer.keep_probe.solved_files": str(tmp_path / "other.parquet")}
-    sources.append(validation_source(run.config(probe)))
-    (tmp_path / "other.parquet").write_bytes(b"of other contents")
-    sources.append(validation_source(run.config(probe)))
-    assert len({*sources}) == 11
-    assert validation_source(run.config({"trainer.keep_probe.prompts": 4})) == sources[0]  # of another metric
+    assert len({*sources}) == 7
     record = record_with(tmp_path, {10: 0.7}, [10, 20])  # of a version that did not record it
     record.validated(20, {"dph/val_accuracy": 0.15}, None, sources[0])
     assert record.best() == 10

@@ -26,7 +26,6 @@ from verl.dph.training.trainer import DPHTrainer
 
 UPSTREAM = {
     "verl.dph.training.trainer.DPHTrainer._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
-    "verl.dph.training.keep_probe.KeepProbe.measure": (PPOTrainer._validate, "f1d58a70e91d7883"),
     "verl.dph.training.rollout_ledger.RolloutLedger.name_prompts": (
         PPOTrainer._fetch_one_gen_batch,
         "d62e586d52057413",

@@ -3,21 +3,18 @@
 import pyarrow.parquet as pq
 from omegaconf import DictConfig
 
-from rl.checks.files import check_set, files_of, prompt_settings
+from rl.checks.files import files_of, prompt_settings
 from rl.common.errors import UserError
-from rl.configuration.names import CORRECT_NAME, WRONG_NAME
-from rl.data.rows import SAMPLES, Row, iterate_rows, read_rows
-from rl.data.split import BASE_CORRECT
+from rl.data.rows import SAMPLES, Row, iterate_rows
 from verl.dph.sampling.job import tokenized_prompts
-from verl.dph.training.config import has_keep_probe
 
 
 def rows(config: DictConfig) -> list[Row]:
     """The rows of the prompts for the store in a run that writes it, else of training and validation.
 
     Raises:
-        UserError: a row is invalid (the message names its file, number and key), a training file has a column that
-            training cannot use, or a file of the keep probe lacks one.
+        UserError: a row is invalid (the message names its file, number and key), or a training file has a column that
+            training cannot use.
     """
     if config.actor_rollout_ref.actor.generate_sft:
         names = prompt_settings(config.data)
@@ -27,8 +24,6 @@ def rows(config: DictConfig) -> list[Row]:
     found = [row for name in names for row in iterate_rows(files_of(config.data[name]), unjudged=unjudged)]
     if "train_files" in names:
         _check_groups(config)
-    if has_keep_probe(config):
-        _check_probe(config)
     return found
 
 
@@ -60,19 +55,3 @@ def _check_groups(config: DictConfig) -> None:
                 f"rollout.n={config.actor_rollout_ref.rollout.n} responses: remove the column "
                 "(rollout.n sets the number for all prompts; data.val_files may have it)."
             )
-
-
-def _check_probe(config: DictConfig) -> None:
-    probe = config.trainer.keep_probe
-    for key, metric, name in (
-        ("solved_files", "dph/keep_rate finds what the initial policy solved", CORRECT_NAME),
-        ("unsolved_files", "dph/newly_solved finds what it did not solve", WRONG_NAME),
-    ):
-        check_set(config, f"trainer.keep_probe.{key}")
-        read_rows(files_of(probe[key]))
-        for file in files_of(probe[key]):
-            if BASE_CORRECT not in pq.read_schema(file).names:
-                raise UserError(
-                    f"trainer.keep_probe.{key}={file} has no column {BASE_CORRECT}, by which {metric}: give the {name} "
-                    "of dph split, made anew if it is older."
-                )

@@ -15,7 +15,7 @@ from rl.configuration.names import GREEDY_TEMPERATURE, joins_ray
 from verl.dph.checks import model, objective
 from verl.dph.config import attention
 from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, ranks_of, ranks_of_replica
-from verl.dph.training.config import PROBE_METRICS, has_critic, has_keep_probe, rehearses
+from verl.dph.training.config import has_critic, rehearses
 from verl.dph.training.rollout_metrics import ACCURACY
 
 
@@ -154,13 +154,14 @@ def replicas(config: DictConfig) -> Iterator[str]:
 
 def best_metric(config: DictConfig) -> Iterator[str]:
     """A validation logs the metric of the best checkpoint. The names of verl's own metrics depend on the data."""
-    ours = (ACCURACY, *(PROBE_METRICS if has_keep_probe(config) else ()))
     metric = config.trainer.best_metric
     if metric is None or config.actor_rollout_ref.actor.generate_sft:
         return
-    if metric.startswith("dph/") and metric not in ours and not metric.startswith("dph/val/"):
-        names = ", ".join((*ours, "dph/val/..."))
-        yield f"trainer.best_metric={metric} is not a metric of validation: use one of {names} or verl's val-core/..."
+    if metric.startswith("dph/") and metric != ACCURACY and not metric.startswith("dph/val/"):
+        yield (
+            f"trainer.best_metric={metric} is not a metric of validation: use {ACCURACY}, dph/val/... or verl's "
+            "val-core/...."
+        )
 
 
 def _validates(trainer: DictConfig) -> bool:

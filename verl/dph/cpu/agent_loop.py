@@ -36,7 +36,7 @@ from verl.dph.hf_rollout.sampling import stable_key
 
 SHARED = "single_turn_agent"
 WINDOW_SECONDS = 0.01
-# A prompt's seed: a column of a batch on its way to the workers. Prompts may bring their own (training/keep_probe.py).
+# A prompt's seed: a column of a batch on its way to the workers.
 SEED = "sampling_seed"
 
 # A Ray actor class cannot be subclassed; the class that it wraps can.
@@ -144,7 +144,7 @@ class SharedAgentLoopManager(AgentLoopManagerTQ):
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's; for hf servers every prompt gets a seed from the run's seed and its name."""
-        if isinstance(self.llm_client, BurstClient) and SEED not in prompts:
+        if isinstance(self.llm_client, BurstClient):
             seed = self.config.actor_rollout_ref.rollout.seed
             prompts[SEED] = torch.tensor([seed_of(seed, *name) for name in self._names(prompts)])
         super().generate_sequences(prompts)

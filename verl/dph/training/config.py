@@ -30,10 +30,6 @@ _Settings: Any = make_dataclass(
 )
 
 
-# The keep probe's metrics (keep_probe.py, which loads verl's trainers).
-PROBE_METRICS = KEEP_RATE, NEWLY_SOLVED = "dph/keep_rate", "dph/newly_solved"
-
-
 class DPHActorConfig(_Settings):
     """verl's FSDP actor settings and the rehearsal's (rl/configuration/training.py)."""
 
@@ -56,11 +52,6 @@ def anchor_rows(config: DictConfig) -> int:
 def has_divergence(config: DictConfig) -> bool:
     """Whether this run trains with a divergence to the initial policy, on D_pef or D_exp rows."""
     return any(active_forms(config)) and not config.actor_rollout_ref.actor.generate_sft
-
-
-def has_keep_probe(config: DictConfig) -> bool:
-    """Whether this run measures the keep rate at validation."""
-    return config.trainer.keep_probe.prompts > 0 and not config.actor_rollout_ref.actor.generate_sft
 
 
 def has_critic(config: DictConfig) -> bool:

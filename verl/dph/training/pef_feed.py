@@ -73,11 +73,6 @@ class PefFeed:
     def __str__(self) -> str:
         return " and the anchor's ".join(str(rows) for rows in (self.pef, self.anchor) if rows) or "no rows"
 
-    @property
-    def ids(self) -> set[int | str] | None:
-        """The prompts of D_pef; None without a store."""
-        return None if self.pef is None else {row.id for row in self.pef.store.rows}
-
     def take(self, mini_batches: int) -> list[tuple[list[Row], list[Row]]]:
         """The next rows of D_pef and of the anchor for each mini-batch; empty lists without a store."""
         pef, anchor = self.pef, self.anchor

@@ -103,7 +103,7 @@ class RolloutLedger:
         buffer._select_prompt_uids = partial(_select_in_order, buffer._select_prompt_uids)
 
     def _sample(
-        self, sample: Callable, *, global_steps: int, partition_id: str, batch_size: int, samples: int | None = None
+        self, sample: Callable, *, global_steps: int, partition_id: str, batch_size: int
     ) -> tuple[KVBatchMeta, dict]:
         """The replay buffer's sample, in training and validation, unless too many rollouts are missing from it.
 
@@ -111,14 +111,11 @@ class RolloutLedger:
         (`validation_metrics`). If only one rollout of a group is left, it is left out too (`trainable`): it has no
         baseline, and verl would use its reward as its advantage.
 
-        Args:
-            samples: per prompt; None: the partition's number in the settings.
-
         Raises:
             UserError: more than trainer.max_failed_rollouts are missing, or all of them.
         """
         rollout = self.config.actor_rollout_ref.rollout
-        n = samples or (rollout.val_kwargs.n if partition_id == "val" else rollout.n)
+        n = rollout.val_kwargs.n if partition_id == "val" else rollout.n
         expected = batch_size * n
         try:
             batch, metrics = sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
@@ -129,14 +126,11 @@ class RolloutLedger:
         there = _samples_there(batch.keys)
         if not there:  # in validation verl raises no error, and asks TransferQueue for no rows, which does
             raise self._too_many_failed(expected, expected, global_steps)
-        lone = _lone(there, n) if partition_id == "train" else set()
-        failed = expected - there.total() + len(lone)
-        if partition_id == "train":
-            self.count_failed(failed, global_steps)
+        if partition_id == "train":  # validation is checked as a whole (`validation_metrics`)
+            lone = _lone(there, n)
+            self.count_failed(expected - there.total() + len(lone), global_steps)
             if lone == there.keys():
                 raise self._too_many_failed(expected, expected, global_steps)
-        elif samples is not None and failed:  # of the keep probe; verl's validation is checked as a whole
-            self._check_failed(failed, expected, global_steps)
         return batch, metrics
 
     def _filter(

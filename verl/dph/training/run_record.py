@@ -17,25 +17,19 @@ from rl.common.fingerprint import file_sha256
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE
 from verl.dph.sampling.job import chat_template
-from verl.dph.training.config import PROBE_METRICS
 from verl.dph.training.rollout_metrics import ACCURACY
 
 logger = logging.getLogger(__name__)
 
-PROBE_FILES = ("solved_files", "unsolved_files")
-
 
 def validation_source(config: DictConfig) -> str:
-    """sha256 of what trainer.best_metric depends on beside the policy: validation's files, prompts and sampling, the
-    scorer's rules, the probe."""
+    """sha256 of what trainer.best_metric depends on besides the policy: validation's files, prompts and sampling, and
+    the scorer's rules."""
     files = [file_sha256(path) for path in files_of(config.data.val_files)]
     samples = OmegaConf.to_container(config.actor_rollout_ref.rollout.val_kwargs)
-    of_probe = config.trainer.best_metric in PROBE_METRICS
-    probe = OmegaConf.to_container(config.trainer.keep_probe, resolve=True) if of_probe else {}
-    for key in PROBE_FILES if of_probe else ():
-        probe[key] = sorted(file_sha256(path) for path in files_of(probe[key]))
     judged = chat_template(config), config.data.max_response_length, OmegaConf.select(config, VERDICT) or ""
-    parts = [sorted(files), config.data.val_max_samples, samples, probe, judged]
+    nothing: dict = {}  # in the records of earlier versions
+    parts = [sorted(files), config.data.val_max_samples, samples, nothing, judged]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

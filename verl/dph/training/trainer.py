@@ -1,4 +1,4 @@
-"""verl's synchronous trainer with rehearsal. It owns a ledger of rollouts, a feed of D_pef and the keep probe.
+"""verl's synchronous trainer with rehearsal. It owns a ledger of rollouts and a feed of D_pef.
 
 Only hooks are overridden, each once. `_update_actor` replaces verl's method, which fixes the mini-batch size;
 tests/training/test_upstream.py fails when verl's method changes.
@@ -30,8 +30,7 @@ from verl.dph.pef.ref_logprobs import reference_of
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import checkpoint_parts, mixed_batch, resume
 from verl.dph.training.actor_worker import DPHCriticWorker, DPHReferenceWorker, DPHWorker
-from verl.dph.training.config import has_keep_probe, mini_batch_rows, terms
-from verl.dph.training.keep_probe import KeepProbe
+from verl.dph.training.config import mini_batch_rows, terms
 from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.rollout_ledger import RolloutLedger
 from verl.dph.training.run_manifest import Manifest
@@ -46,7 +45,6 @@ class DPHTrainer(PPOTrainerSync):
     Attributes:
         ledger: the rollouts.
         feed: D_pef rows and eta; None without a divergence.
-        keep_probe: None if it is off.
         parts: the parts with state in a checkpoint, by name.
         record: the progress of the run.
         manifest: code, data and settings, for checkpoints.
@@ -57,7 +55,6 @@ class DPHTrainer(PPOTrainerSync):
         self.ledger = RolloutLedger(config)  # verl's constructor makes the replay buffer
         super().__init__(config)
         self.feed = PefFeed.of(config)
-        self.keep_probe: KeepProbe | None = None
         self.parts = checkpoint_parts.parts_of(self.feed)
         self.record = RunRecord.load(Path(config.trainer.default_local_dir))
         self.manifest = Manifest(config)
@@ -79,9 +76,6 @@ class DPHTrainer(PPOTrainerSync):
         self.record.total_steps = self.total_training_steps
         if self.feed is not None:
             self.feed.eta.span(self.record.total_steps)
-        if has_keep_probe(self.config):
-            rehearsed = None if self.feed is None else self.feed.ids
-            self.keep_probe = KeepProbe(self.config, self.tokenizer, self.processor, rehearsed)
 
     def _end_after(self, steps: int) -> None:
         """Let the run end with its last epoch.
@@ -222,8 +216,6 @@ class DPHTrainer(PPOTrainerSync):
 
     def _validate(self) -> dict[str, float]:
         metrics = super()._validate()
-        if self.keep_probe is not None:
-            metrics |= self.keep_probe.measure(self)
         best_metric = self.config.trainer.best_metric
         missing = self.record.validated(self.global_steps, metrics, best_metric, self.validated_on)
         if missing:
