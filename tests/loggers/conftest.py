@@ -107,12 +107,12 @@ class Run:
             "reward.custom_reward_function.path": task / "reward.py",
             "trainer.default_local_dir": self.folder,
         }
-        # No login of the user's.
+        offline = {"WANDB_MODE": "offline", "SWANLAB_MODE": "offline"}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "SWANLAB_"))}
         self.output = output_of(
             [sys.executable, "-m", "verl.dph.main", *(f"{k}={v}" for k, v in (SETTINGS | data).items())],
             cwd=self.elsewhere,
-            environment=kept | ON_CPU | {"HOME": str(self.folder)},
+            environment=kept | ON_CPU | offline | {"HOME": str(self.folder)},
             timeout=TIME_LIMIT_S,
         )
         self.metrics = metrics_of(self.folder / "metrics")

@@ -84,7 +84,7 @@ def test_metrics_arrive(probed, read):
             assert logged[step, name] == pytest.approx(probed.metrics[step][name], rel=tolerance, abs=0), (step, name)
 
 
-def test_without_keys_name_tags_and_settings_are_recorded_offline(probed):
+def test_name_tags_and_settings_are_recorded(probed):
     [start] = [record.start for record in swanlab_records(probed) if record.HasField("start")]
     assert (start.project, start.name, tuple(start.tags)) == ("dph", "probed", TAGS)
     runs = [record.run for record in wandb_records(probed) if record.HasField("run")]
