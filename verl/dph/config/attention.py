@@ -37,14 +37,13 @@ def complete(config: DictConfig) -> None:
     Raises:
         UserError: the configured attention cannot be used here.
     """
-    chosen = _set_attention(config) if config.trainer.device == "cuda" else ""
+    if config.trainer.device == "cuda":
+        _set_attention(config)
     _set_micro_batch(config)
-    if chosen:
-        logger.info(chosen + _price(config))
 
 
-def _set_attention(config: DictConfig) -> str:
-    """Set the attention of the actor, its reference and a critic; return the sentence about it."""
+def _set_attention(config: DictConfig) -> None:
+    """Set the attention of the actor, its reference and a critic."""
     models = {"actor_rollout_ref.model": config.actor_rollout_ref.model, "critic.model": config.critic.model}
     for name, model in models.items():
         _check_configured(f"{name}.override_config.{KEY}", model.override_config.get(KEY), config)
@@ -55,7 +54,7 @@ def _set_attention(config: DictConfig) -> str:
         if not model.override_config.get(KEY):
             with open_dict(model):
                 model.override_config[KEY] = chosen
-    return f"Attention: {chosen}" + (f", because {' and '.join(reasons)}." if reasons else ".")
+    logger.info("Attention: %s%s", chosen, f", because {' and '.join(reasons)}." if reasons else ".")
 
 
 def _check_configured(setting: str, configured: str | None, config: DictConfig) -> None:
@@ -85,18 +84,8 @@ def has_dense_mask(config: DictConfig) -> bool:
     return config.trainer.device == "cuda" and model.use_remove_padding and not is_flash
 
 
-def _price(config: DictConfig) -> str:
-    if not has_dense_mask(config):
-        return ""
-    tokens = config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu
-    return (
-        f" It computes the same through a dense mask: {tokens:,} packed tokens (actor.ppo_max_token_len_per_gpu, at "
-        f"least the longest row) take {3e-9 * tokens**2:.2g} GB and the attention of one row as long (estimated)."
-    )
-
-
-def choose(config: DictConfig | None = None) -> tuple[str, list[str]]:
-    """The first attention that can be used here, and why earlier ones cannot. Without a run, bfloat16 is assumed."""
+def choose(config: DictConfig) -> tuple[str, list[str]]:
+    """The first attention that can be used here, and why earlier ones cannot."""
     reasons: list[str] = []
     for implementation in (FLASH, KERNEL):
         reason = why_not(implementation, config)
@@ -111,9 +100,9 @@ def soft_cap(described: PretrainedConfig) -> float | None:
     return getattr(described.get_text_config(), "attn_logit_softcapping", None)
 
 
-def why_not(implementation: str, config: DictConfig | None) -> str | None:
+def why_not(implementation: str, config: DictConfig) -> str | None:
     """Why an attention cannot be used in this environment; None if it can, or if it is not checked."""
-    in_float32 = None if config is None else _in_float32(config)
+    in_float32 = _in_float32(config)
     if in_float32 and "flash" in implementation:
         return f"flash attention does not support float32 ({in_float32})"
     if implementation == FLASH:
