@@ -117,16 +117,20 @@ def test_a_failed_group_ends_the_run(trainer):
 
 def test_failed_groups_that_are_allowed_are_replaced_and_counted_by_step(trainer):
     trainer.build_replay_buffer(sync_refill_failed_groups=True)
-    trainer.config.trainer.max_failed_rollouts = 3
+    trainer.config.trainer.max_failed_rollouts = 2
     trainer.queue.add("a")
-    trainer.queue.add("b", failed=1)
-    trainer.queue.add("c", failed=2)
+    trainer.queue.add("b", failed=2)
     first = step(trainer)
-    assert first.failed == 3
+    assert first.failed == 2
     assert first.keys == ["a_0_0", "a_1_0", "new1_0_0", "new1_1_0"]
-    trainer.queue.add("d", step=2)
+    for key in first.keys:
+        trainer.queue.items.pop(key)
+    trainer.queue.items.pop("a")
+    trainer.queue.items.pop("new1")
+    for prompt in ("d", "e"):
+        trainer.queue.add(prompt, step=2)
     second = step(trainer)
-    assert second.failed == 0 and second.keys == ["d_0_0", "d_1_0", "new2_0_0", "new2_1_0"]
+    assert second.failed == 0 and second.keys == ["d_0_0", "d_1_0", "e_0_0", "e_1_0"]
 
 
 def test_a_reward_that_is_no_number_ends_the_run(trainer):

@@ -157,8 +157,8 @@ class RolloutLedger:
     ) -> tuple:
         """The replay buffer's eviction, which also counts failed rollouts and keeps the verdicts of dropped groups.
 
-        With dynamic sampling or sampler.sync_refill_failed_groups verl replaces a group with a failed rollout by
-        another prompt without limit, so nobody would notice that the scorer is down.
+        With sampler.sync_refill_failed_groups verl replaces a group whose rollouts all failed by another prompt,
+        without limit, so nobody would notice that the scorer is down.
 
         Args:
             reasons: stale prompts, prompts that dynamic sampling drops, failed prompts, and a count.
