@@ -22,11 +22,9 @@ LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 CRITIC = {"critic.enable": True, "critic.model.path": "${actor_rollout_ref.model.path}"}
 FILTERED = {"algorithm.filter_groups.enable": True}
 SHAPING = "+reward.reward_kwargs.overlong_buffer_cfg."
-OVERLONG = {f"{SHAPING}enable": True}
 POLICY_LOSS = f"{ACTOR}policy_loss."
 PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
-WRITES = {f"{ACTOR}generate_sft": True, "data.sft_refinement_failures": "drop"}
 LOG_PROB, REFERENCE = "actor_rollout_ref.rollout.log_prob_", "actor_rollout_ref.ref.log_prob_"
 FIXED = {f"{ACTOR}use_dynamic_bsz": False, f"{LOG_PROB}use_dynamic_bsz": False}
 FIXED |= {f"{ACTOR}ppo_micro_batch_size_per_gpu": 4, f"{LOG_PROB}micro_batch_size_per_gpu": 1}

@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from rl.common.fingerprint import file_sha256, model_hash
-from rl.common.outcomes import OUTCOMES
 from rl.data.sample_file import read_samples
 from tests.end_to_end.conftest import newest_checkpoint
 from tests.tiny_run import metrics_of
@@ -121,16 +119,6 @@ def test_training_rehearses_in_every_step_and_resumes(trained, stored_in_bf16):
     assert 0 <= steps[0][1]["dph/divergence"] < 1e-2 and 0 <= steps[0][1]["dph/kl_ref_policy"] < 0.1
 
 
-def test_the_start_says_what_it_waits_for(trained):
-    explored = [ids_of(trained.data / f"train_{name}.parquet") for name in ("wrong", "correct.failed")]
-    per_epoch = sum(map(len, explored)) // 4
-    for (_, output), step in ((trained.stopped, 1), (trained.resumed, trained.resumed_from + 1)):
-        assert [line for line in output.splitlines() if line.startswith(("Starting Ray", "The model is loaded"))] == [
-            "Starting Ray and loading the model (about 30 s for a small one) ...",
-            f"The model is loaded: step {step} of {100 * per_epoch} begins.",
-        ]
-
-
 def test_every_checkpoint_has_a_manifest(trained, stored_in_bf16):
     for step in range(1, trained.resumed_from + 3):
         manifest = json.loads((trained.runs / "js" / f"global_step_{step}" / "manifest.json").read_text())
@@ -138,31 +126,6 @@ def test_every_checkpoint_has_a_manifest(trained, stored_in_bf16):
         assert manifest["data"]["sft_pt"] == {str(stored_in_bf16): file_sha256(stored_in_bf16)}
         assert manifest["model"]["model_hash"] == model_hash(trained.model)
         assert manifest["settings"]["actor_rollout_ref"]["actor"]["sft_loss_mode"] == "js_low_var"
-
-
-def test_what_scoring_took_and_brought_is_logged(trained):
-    for _, metrics in steps_of(trained.runs / "js"):
-        assert sum(metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES) == pytest.approx(1)
-        # a match is a score of 1, and a partial one less
-        assert metrics["dph/outcome/match"] <= metrics["critic/score/mean"] + 1e-6
-        assert 0 < metrics["dph/scorer/requests"] <= 16 and metrics["dph/scorer/healthy_servers"] == 1
-        assert metrics["dph/scorer/retries"] == metrics["dph/scorer/infra_errors"] == 0
-
-
-def test_pass_at_k_and_styles_of_the_steps_own_groups_are_logged(trained):
-    styled = 0
-    for _, metrics in steps_of(trained.runs / "js"):
-        assert metrics["dph/pass@1"] == pytest.approx(metrics["dph/outcome/match"])
-        assert metrics["dph/pass@1"] <= metrics["dph/pass@2"] <= metrics["dph/pass@4"] <= 1
-        assert "dph/pass@8" not in metrics
-        shares = [value for name, value in metrics.items() if name.startswith("dph/style/")]
-        if metrics["dph/pass@1"] > 0:
-            styled += 1
-            assert sum(shares) == pytest.approx(1) and 0 <= metrics["dph/style_entropy"] <= math.log(4)
-            assert 1 <= metrics["dph/distinct_structures"] <= 4
-        else:
-            assert not shares
-    assert styled
 
 
 def test_rollout_and_actor_agree(trained):

@@ -69,32 +69,6 @@ def test_a_run_that_went_well_and_one_that_did_not(program, change, sentence):
     assert sentence in found
 
 
-def test_a_runs_times_and_memory(program):
-    check = program("check_pretrained")
-    log = {"timing_s/gen": {1: 9.0, 2: 1.0, 3: 2.0}, "timing_s/step": {1: 20.0, 2: 4.0, 3: 5.0}, check.REWARD: {1: 0.5}}
-    found = check.measured(log | {check.MEMORY: {1: 3, 2: 4}})
-    assert found == {"steps": 3, "seconds": {"rollout": 2.0, "step": 5.0}, "peak_memory_gib": 4}
-    rows = [line.split() for line in check.table({"measured": {"maxrl": found}, "log": {"maxrl": log}}).splitlines()]
-    assert rows == [
-        ["maxrl,", "3", "steps"],
-        ["reward", "of", "10", "steps", "0.5"],
-        ["rollout,", "s", "2"],
-        ["old", "log-probs,", "s", "-"],
-        ["update,", "s", "-"],
-        ["weights,", "s", "-"],
-        ["step,", "s", "5"],
-        ["update,", "GiB", "4"],
-    ]
-
-
-def test_what_a_resumed_run_repeats_stands_beside_what_was_lost(program, tmp_path):
-    check = program("check_pretrained")
-    for number, steps in enumerate(((1, 2, 3), (3, 4))):
-        lines = [{"step": step, "data": {check.REWARD: step + number / 10, check.STEP: step}} for step in steps]
-        (tmp_path / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert check.repeated(tmp_path) == {check.REWARD: {3: [3.0, 3.1]}}
-
-
 def test_the_metrics_that_the_checks_report_are_those_of_a_run_on_a_gpu(program):
     """The peak memory had another name, so that the first run on a GPU reported none."""
     log = (FOLDER.parents[1] / "docs" / "study" / "gpu" / "pretrained_dph_js.jsonl").read_text()
@@ -102,31 +76,6 @@ def test_the_metrics_that_the_checks_report_are_those_of_a_run_on_a_gpu(program)
     check = program("check_pretrained")
     assert {check.MEMORY, check.STEP, check.CORRELATION, *check.PHASES.values(), *check.REPEATED} <= found
     assert {*check.OF_TRAINING, *check.OF_REHEARSAL} <= found
-
-
-def test_the_stages_of_a_call(program, tmp_path, monkeypatch):
-    """As on a GPU: the stages can be made, and start with that rollout and so many steps."""
-    monkeypatch.setattr("rl.demo.experiment.check_device", lambda device: None)
-    check = program("check_pretrained")
-
-    def stages(until: str) -> dict[str, list[str]]:
-        return {stage.name: stage.command for stage in check.Check(tmp_path, "cuda", False, until).stages()}
-
-    prepared = ["task", "model", "presample", "split", "store"]
-    assert [*stages("store")] == prepared and [*stages("train_dph_js")] == [*prepared, "train_dph_js"]
-    evaluated = ["evaluate_maxrl", "evaluate_dph_js", "evaluate_base"]
-    assert [*stages(check.REPORTED)] == [*prepared, "train_maxrl", "train_dph_js", *evaluated]
-    assert {"device=cuda", "trainer.total_training_steps=20"} <= {*stages("train_maxrl")["train_maxrl"]}
-    assert {"device=cuda_hf", "trainer.total_training_steps=10"} <= {*stages("train_maxrl_hf")["train_maxrl_hf"]}
-
-
-def test_the_difference_of_two_engines_log_probs(program):
-    check = program("check_vllm")
-    rows = [([1], [2, 3], [-1.0, -2.0]), ([1], [4], [-0.5])]
-    found = check.compared(rows, [[-1.0, -2.1], [-0.8]])
-    assert found["tokens"] == 3 and found["correlation"] > 0.9
-    expected = {"mean_difference": 0.4 / 3, "mean_absolute_difference": 0.4 / 3, "largest_difference": 0.3}
-    assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
 # No machine is so busy that a part with --small takes as long: a part that hangs fails, with its log.

@@ -8,13 +8,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import types
 from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
 
-from tests.gpu.conftest import FOLDER
 from tests.programs import REPOSITORY
 
 PARTS_OF_TRAIN = ("scorer", "client", "engines", "audit", "report")
@@ -137,23 +135,6 @@ def test_parts_are_carried_one_by_one_and_only_once(make_kit, monkeypatch, capsy
     assert (work / "base" / "kept").exists() and (work / "vllm" / "kept").exists()
 
 
-def test_an_archive_of_the_same_content_is_kept_and_a_failed_one_is_made_again(make_kit, tmp_path):
-    content, write = written("text", 10)
-    make_kit.make(tmp_path, "base", content, write)
-    made = (tmp_path / "base.1").stat().st_mtime_ns
-    make_kit.make(tmp_path, "base", content, lambda folder: pytest.fail("is made again"))
-    assert (tmp_path / "base.1").stat().st_mtime_ns == made
-
-    def fails(folder):
-        raise RuntimeError("no network")
-
-    with pytest.raises(RuntimeError, match="no network"):
-        make_kit.make(tmp_path, "base", ["other"], fails)
-    assert not (tmp_path / "base.1").exists()
-    make_kit.make(tmp_path, "base", content, write)
-    assert (tmp_path / "base.1").exists()
-
-
 def test_the_project_travels_as_files_with_its_entry_points(make_kit, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
@@ -164,23 +145,3 @@ def test_the_project_travels_as_files_with_its_entry_points(make_kit, tmp_path):
         assert (project / path).is_file()
     assert not (project / "build").exists()
     assert re.fullmatch("[0-9a-f]{40}\n", (project / "revision").read_text())
-
-
-def test_an_empty_module_can_be_named_in_annotations(make_kit):
-    module = types.ModuleType("llguidance")
-    exec(make_kit.EMPTY, module.__dict__)
-    assert isinstance(module.LLMatcher, type) and not hasattr(module, "__path__")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "Error: name a part: bash on_device.sh unpack|first|long|vllm [--small]."),
-        (["first", "--tiny"], "Error: --tiny is unknown: use --small, or nothing on a GPU."),
-    ],
-)
-def test_a_wrong_argument_is_one_sentence(arguments, sentence, tmp_path):
-    command = ["bash", str(FOLDER / "on_device.sh"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stderr.strip()) == (2, sentence)
-    assert not list(tmp_path.iterdir())

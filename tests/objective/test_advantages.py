@@ -8,7 +8,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from verl.protocol import DataProto
-from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, compute_grpo_passk_outcome_advantage
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from rl.common.errors import UserError
@@ -200,16 +200,3 @@ def test_grpo_passk_compares_the_responses_that_rollout_correction_rejects(as_in
             config=OmegaConf.create(PASSK),
         )
         assert found[:, 0].tolist() == [best, 0, 0, 0, 0]
-
-
-def test_verls_own_grpo_passk_ends_at_a_group_of_one():
-    """Why there is one of ours around it."""
-    rows = {"token_level_rewards": torch.zeros(1, 3), "response_mask": torch.zeros(1, 3)}
-    with pytest.raises(ValueError, match="requires at least 2 samples per group"):
-        compute_grpo_passk_outcome_advantage(**rows, index=np.array(["pad"]), config=OmegaConf.create(PASSK))
-
-
-def test_verls_grpo_gives_a_group_of_equal_rewards_an_advantage():
-    """Why the trainer sets it to 0: 16 times .7 have a mean and a deviation that are off by a rounding."""
-    found = advantages({"adv_estimator": "grpo", "norm_adv_by_std_in_grpo": True}, [0.7] * 16, "a" * 16)
-    assert len(set(found)) == 1 and 0.01 < abs(found[0]) < 0.1

@@ -57,31 +57,6 @@ def test_values_of_the_table(name, device):
     torch.testing.assert_close(values, torch.tensor(TABLE[name], device=device), atol=1e-6, rtol=1e-6)
 
 
-def test_samples_of_a_set_have_another_mean():
-    """pi_ref given the set {0, 1}: k1 is smallest at it, centred forms at pi_ref, and k3 - k1 is the mean of u - 1."""
-    p, q = torch.tensor([0.6, 0.3, 0.1]), torch.tensor([0.2, 0.4, 0.4])
-    rho = p[:2] / p[:2].sum()
-
-    def mean(f, policy):
-        return (rho * dv.with_linear_tail(f, (policy / p).log()[:2], upper=None)).sum()
-
-    difference = mean(dv.forward_kl, q) - mean(dv.forward_kl_k1, q)
-    torch.testing.assert_close(difference, q[:2].sum() / p[:2].sum() - 1)
-
-    def gradient(f, policy):
-        logits = policy.log().requires_grad_()
-        return torch.autograd.grad(mean(f, logits.softmax(-1)), logits)[0]
-
-    for f in GENERATORS.values():
-        torch.testing.assert_close(gradient(f, p), torch.zeros(3))
-    for f in TAIL_FORMS.values():
-        pull = gradient(f, p)
-        assert (pull[:2] < -0.005).all() and pull[2] > 0.01
-    # The minimum of KL(rho || .): the third token is given up.
-    near_rho = torch.cat([rho * (1 - 1e-6), torch.tensor([1e-6])])
-    torch.testing.assert_close(gradient(dv.forward_kl_k1, near_rho), torch.zeros(3), atol=1e-5, rtol=0)
-
-
 def gradient_weight(name, u):
     """u f~'(u) as docs/explanation/method.md states it, in probabilities and float64."""
     log, a = torch.log, float(name.split("_")[-1]) if name.startswith("alpha") else None
@@ -112,13 +87,6 @@ def test_gradient_is_u_times_the_derivative(name, device):
     torch.testing.assert_close(grad, gradient_weight(name, d.detach().double().exp()).float(), rtol=1e-5, atol=1e-6)
     assert torch.equal(dv.generator_weight(f, d).float(), grad)
     assert torch.autograd.gradcheck(f, d.detach().double().requires_grad_(), raise_exception=True)  # finite differences
-
-
-@pytest.mark.parametrize("name", ["js_doubled_tail", "kl_ref_mixture_tail"])
-@given(d=st.floats(-200, 200))
-def test_these_tail_forms_have_bounded_weights(name, d, device):
-    weight = dv.generator_weight(TAIL_FORMS[name], torch.tensor(d, device=device)).item()
-    assert -1 - 1e-8 <= weight <= 0  # torch's softplus(d) is d above 20
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -265,19 +233,6 @@ def test_between_distributions_is_the_divergence_and_so_is_its_gradient(name, de
     (found_gradient,) = torch.autograd.grad(found, logits)
     torch.testing.assert_close(found.double(), expected.detach(), rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(found_gradient, gradient, rtol=1e-4, atol=1e-7)
-
-
-@pytest.mark.parametrize("name", GENERATORS)
-def test_the_divergence_of_coarser_distributions_is_not_larger(name, device):
-    """Data-processing inequality: putting tokens into one bucket cannot enlarge a divergence."""
-    log_p, log_q = two_policies(8, device)
-
-    def cut(x, k):
-        return torch.cat([x[:k], x[k:].logsumexp(0, keepdim=True)])
-
-    values = [dv.between_distributions(GENERATORS[name], cut(log_q, k), cut(log_p, k)).item() for k in range(1, 7)]
-    whole = dv.between_distributions(GENERATORS[name], log_q, log_p).item()
-    assert values == sorted(values) and values[-1] == pytest.approx(whole, rel=1e-5) and values[0] < whole
 
 
 @pytest.mark.parametrize("name", GENERATORS)

@@ -178,11 +178,6 @@ def test_prompts_that_fail_are_explored_or_left_out_and_the_split_stays(trainer,
     assert again.events == []
 
 
-def test_what_the_refinement_cannot_sample_is_named_before_an_engine_starts(trainer):
-    with pytest.raises(UserError, match="30 of 30 prompts are longer than data.max_prompt_length=2 tokens"):
-        prepare(trainer(max_prompt_length=2).config)
-
-
 def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):
     """Even if it holds exactly the prompts of this run, and so looks like this run's finished store."""
     write(trainer())

@@ -104,12 +104,6 @@ def test_rows_are_views_of_the_mapped_file(tmp_path):
     assert torch.equal(last.top_ids, rows(top_k=8)[-1].top_ids)
 
 
-def test_saving_holds_nothing_twice(tmp_path):
-    written = rows(top_k=8)
-    Store(META, written).save(str(tmp_path / "store.pt"))
-    assert len({row.top_ids.untyped_storage().data_ptr() for row in written}) == 1
-
-
 @pytest.mark.parametrize(
     ("break_row", "message"),
     [

@@ -177,16 +177,6 @@ def test_a_checkpoint_whose_settings_are_not_known_is_continued_with_a_warning(r
     assert "manifest.json is not of the format dph-manifest/1: delete it to resume without comparing" in run.rejection()
 
 
-def test_a_setting_that_one_version_lacks_is_a_change(run):
-    manifest = save_checkpoint(run) / "manifest.json"
-    content = json.loads(manifest.read_text())
-    del content["settings"]["actor_rollout_ref"]["actor"]["sft_baseline"]
-    content["settings"]["data"]["sft_gone"] = 5
-    manifest.write_text(json.dumps(content))
-    message = run.rejection()
-    assert "actor.sft_baseline was None and is centred; data.sft_gone was 5 and is None." in message
-
-
 def test_the_order_of_another_store_is_not_continued(run):
     save_checkpoint(run)
     others = [Row(row.id, row.prompt, torch.tensor([6, 1]), row.ref_log_probs) for row in run.store_rows]

@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 import os
-import subprocess
 
 import pytest
 from omegaconf import OmegaConf
@@ -63,8 +62,3 @@ def test_without_a_hash_there_is_no_manifest(config, tmp_path):
         with pytest.raises(UserError, match="holds no weights"):
             manifest.write(tmp_path / "global_step_1", step=1, resources={})
     assert not (tmp_path / "global_step_1").exists()
-
-
-def git(folder, *words):
-    identity = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
-    subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)

@@ -46,14 +46,6 @@ def test_a_layer_computes_with_weights_that_were_loaded_later(monkeypatch, rows,
         torch.testing.assert_close(layer.cpu_linear(inputs, weight, None), linear(inputs, weight), atol=0.1, rtol=0.02)
 
 
-def test_nothing_changes_without_the_cpu_platform_of_verl(monkeypatch):
-    monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    register()
-    layer = make_layer(*SHAPES[0])
-    utils.dispatch_cpu_unquantized_gemm(layer, remove_weight=True)
-    assert layer.weight.numel() == 0
-
-
 def test_an_environment_that_keeps_vllm_from_loading_the_plugin_is_refused(monkeypatch):
     monkeypatch.setenv("VLLM_PLUGINS", f"other,{NAME}")
     check_environment()
