@@ -21,7 +21,6 @@ LORA = {f"{MODEL}lora_rank": 8, f"{MODEL}lora.merge": True}
 
 CRITIC = {"critic.enable": True, "critic.model.path": "${actor_rollout_ref.model.path}"}
 FILTERED = {"algorithm.filter_groups.enable": True}
-SHAPING = "+reward.reward_kwargs.overlong_buffer_cfg."
 POLICY_LOSS = f"{ACTOR}policy_loss."
 PKPO, W_REINFORCE = {"algorithm.adv_estimator": "pkpo"}, {"algorithm.adv_estimator": "w_reinforce"}
 
