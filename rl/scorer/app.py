@@ -8,13 +8,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from itertools import chain, islice
+from itertools import chain
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rl.common.outcomes import INFRA_ERROR, VERDICT_HEADER
@@ -28,8 +28,8 @@ from rl.scorer.trainers import OpenRlhfRequest, SlimeRequest, openrlhf_reply, sl
 
 logger = logging.getLogger(__name__)
 
-_JSON = "application/json"
-_CHUNK_BYTES = 64_000
+# A longer reply is written in a thread, so that other requests go on.
+_LONG_REPLY = 1000
 # A body of up to this many times max_body_bytes is received and discarded, so that the client gets the 413.
 _DISCARDED_BODIES = 10
 
@@ -77,7 +77,7 @@ def _scoring(settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha
     async def received(request: Request) -> bytes:
         return await _read(request, server.max_body_bytes, server.request_seconds)
 
-    async def score_all(questions: Questions, labels: dict, digests: bool = False) -> list[list[Score]]:
+    async def score_all(questions: Questions, digests: bool = False) -> list[list[Score]]:
         started = time.perf_counter()
         try:
             scores = await scorers.score(questions, digests)
@@ -85,28 +85,28 @@ def _scoring(settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha
             # uvicorn cancels requests that outlast shutdown_seconds.
             raise Busy("the server is ending") from None
         metrics.scored(score for of_question in scores for score in of_question)
-        _log(questions, scores, labels, time.perf_counter() - started, server.log_responses)
+        _log(questions, scores, time.perf_counter() - started)
         return scores
 
     async def score(request: Request) -> Response:
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await received(request))
-        labels = {"type": body.type, "idx": body.idx, "round": body.round}
-        [scores] = _judged(await score_all([(body.extra, body.gen_responses)], labels))
-        return _json(api_reply(scores, server.max_reply_bytes))
+        [scores] = _judged(await score_all([(body.extra, body.gen_responses)]))
+        return await _json(api_reply(scores, server.max_reply_bytes), len(scores))
 
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await received(request))
         questions = [(item.question, item.responses) for item in body.questions]
-        scores = await score_all(questions, {}, body.digests)
-        reply = _json(batch_reply(scores, body.rows, body.digests, server.max_reply_bytes))
+        scores = await score_all(questions, body.digests)
+        parts = batch_reply(scores, body.digests, server.max_reply_bytes)
+        reply = await _json(parts, sum(map(len, scores)))
         reply.headers[VERDICT_HEADER] = verdict_sha256
         return reply
 
     async def score_for_trainer(request: Request, model: type[OpenRlhfRequest] | type[SlimeRequest]) -> list[Score]:
         body = parse(model, await received(request), 422)
-        return [score for [score] in _judged(await score_all(body.questions, {}))]
+        return [score for [score] in _judged(await score_all(body.questions))]
 
     async def score_for_openrlhf(request: Request) -> Response:
         """Rewards for OpenRLHF's --reward.remote_url: {"rewards": [...], "scores": [...], "extra_logs": {...}}."""
@@ -186,31 +186,9 @@ async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
     return bytes(body)
 
 
-def _json(parts: Iterator[str]) -> Response:
-    """JSON text from its parts; a long text is generated while it is sent."""
-    chunks = _chunks(parts)
-    beginning = list(islice(chunks, 2))
-    if len(beginning) == 1:
-        return Response(beginning[0], media_type=_JSON)
-
-    async def stream() -> AsyncIterator[bytes]:
-        for chunk in chain(beginning, chunks):
-            yield chunk
-            await asyncio.sleep(0)  # lets other requests run, however fast the client reads
-
-    return StreamingResponse(stream(), media_type=_JSON)
-
-
-def _chunks(parts: Iterator[str]) -> Iterator[bytes]:
-    chunk: list[str] = []
-    size = 0
-    for part in parts:
-        chunk.append(part)
-        size += len(part)
-        if size > _CHUNK_BYTES:
-            yield "".join(chunk).encode()
-            chunk, size = [], 0
-    yield "".join(chunk).encode()
+async def _json(parts: Iterator[str], scores: int) -> Response:
+    text = "".join(parts) if scores < _LONG_REPLY else await asyncio.to_thread("".join, parts)
+    return Response(text, media_type="application/json")
 
 
 def _check_may_shut_down(request: Request, token: str | None) -> None:
@@ -229,16 +207,12 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _log(questions: Questions, scores: list[list[Score]], labels: dict, seconds: float, with_text: bool) -> None:
+def _log(questions: Questions, scores: list[list[Score]], seconds: float) -> None:
     if not logger.isEnabledFor(logging.INFO):
         return
     outcomes = Counter(score.outcome for of_question in scores for score in of_question)
-    fields = {"questions": len(questions), "outcomes": dict(outcomes), "ms": round(seconds * 1000, 1)}
-    if len(questions) == 1:
-        fields["question"] = getattr(questions[0][0], "db_id", None)
-    if with_text:
-        fields["responses"] = [responses for _, responses in questions]
-    logger.info("scored", extra={"fields": labels | fields})
+    asked = getattr(questions[0][0], "db_id", "1 question") if len(questions) == 1 else f"{len(questions)} questions"
+    logger.info("scored %r in %.1f ms: %s", asked, seconds * 1000, dict(outcomes))
 
 
 async def _error(request: Request, error: Exception) -> JSONResponse:

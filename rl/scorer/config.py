@@ -74,11 +74,8 @@ class ServerSettings(_Section):
     port: Integer = Field(default=5001, ge=0, le=65535)
     """0 picks a free port, which the line printed at start and --address-file name."""
     log_file: Path | None = None
-    """A file to which the log is appended, one JSON object per line. Without one, warnings go to stderr."""
-    log_file_bytes: Integer = Field(default=100_000_000, gt=0, le=2**50)
-    """Size at which log_file becomes log_file.1; three old files are kept."""
-    log_responses: bool = False
-    """Whether the log has the responses' text."""
+    """A file to which the log is appended, with a line for each request. At 100 MB it becomes log_file.1, and three old
+    files are kept. Without one, warnings go to stderr."""
     max_body_bytes: Count = 10_000_000
     """A request with a larger body is rejected with 413."""
     max_reply_bytes: Count = 10_000_000
@@ -89,7 +86,7 @@ class ServerSettings(_Section):
     """How many connections may be open, as far as the system's limit of open files allows. Others get 503."""
     request_seconds: Seconds = REQUEST_S
     """A request that takes longer gets 503; its work goes on, and asking again joins it. Clients should wait longer
-    (reward_kwargs.timeout). A request that is not received within this time gets 408."""
+    (reward_kwargs.timeout). A request whose body is not received within this time gets 408."""
     shutdown_seconds: Integer = Field(default=20, gt=0, le=86_400)
     """How long requests in progress may take after SIGTERM, SIGINT or PUT /shutdown."""
     shutdown_token: str | None = Field(default=None, min_length=1)

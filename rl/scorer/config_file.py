@@ -1,8 +1,6 @@
 """Read the scorer's YAML file into its settings (config.py), and say in one sentence what is wrong with it."""
 
 import sys
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ from rl.common.errors import UserError
 from rl.scorer.config import Settings
 from rl.scorer.rewards import REWARD_MODELS, SQL_CREDITS
 
-# Similarity, from 0 to 1, at which an unknown name counts as a misspelt one of ours.
-_MISSPELT = 0.8
+# What the released server's file has, and this one does not need: a section, and post-processors in Scorers.
+_RELEASED_SECTION, _RELEASED_CLASSES = "Chains", ("MeanStd", "DummyPostProcessor")
 # The meaning of an empty section of Scorers, as in sql.yaml.
 _DEFAULT_SCORER = {"class_name": "SqlDetailRewardModel", "database_path": "/cache/"}
 
@@ -37,9 +35,9 @@ def load_settings(
     """The settings of the YAML file `path`.
 
     `server`, `sql` and `every` replace values of ScorerServer, of the scorers for SQL (database_path: of those without
-    prefix and connection) and of every scorer; None replaces nothing. An empty section means its defaults. Unknown
-    sections, such as the released server's chains and post-processors, are ignored with one warning on stderr. Raises
-    UserError for a file that cannot be read, an unknown key of a known section or a value that cannot work.
+    prefix and connection) and of every scorer; None replaces nothing. An empty section means its defaults. The released
+    server's chains and post-processors are ignored with one warning on stderr. Raises UserError for a file that cannot
+    be read, an unknown key or a value that cannot work.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _StrictLoader)
@@ -48,24 +46,19 @@ def load_settings(
         raise UserError(f"The configuration {path} cannot be read: {reason}; give a YAML file with -c.") from None
     if not isinstance(content, dict):
         raise UserError(f"The configuration {path} holds no settings; give the sections ScorerServer and Scorers.")
-    ignored = [name for name in content if _foreign(name, Settings.model_fields)]
-    content = {name: section for name, section in content.items() if name not in ignored}
+    ignored = [_RELEASED_SECTION] if content.pop(_RELEASED_SECTION, None) is not None else []
     content["ScorerServer"] = _with(content.get("ScorerServer") or {}, server)
     if "Scorers" in content:
         scorers = content["Scorers"] or {"Scorer1": None}
         if isinstance(scorers, dict):
             scorers = {name: _with(_scorer(section, sql), every) for name, section in scorers.items()}
-            foreign = [name for name in scorers if _foreign(_class_name(scorers[name]), REWARD_MODELS)]
-            if len(foreign) < len(scorers):  # if nothing would be served, the first is rejected below
-                ignored += [f"Scorers.{name} (class_name {_class_name(scorers.pop(name))})" for name in foreign]
+            others = [name for name, section in scorers.items() if _class_name(section) in _RELEASED_CLASSES]
+            ignored += [f"Scorers.{name} (class_name {_class_name(scorers.pop(name))})" for name in others]
         content["Scorers"] = scorers
     try:
         settings = Settings.model_validate(content)
     except ValidationError as error:
-        named = _with(_with({}, server), sql).items()
-        given = {(key, repr(value)): f"--{key.replace('_', '-')}" for key, value in named}
-        given |= {(key, repr(value)): "--workers" for key, value in _with({}, every).items()}
-        raise UserError(_sentence(path, error, given)) from None
+        raise UserError(_sentence(path, error)) from None
     if ignored:
         names = ", ".join(ignored)
         sys.stderr.write(f"Warning: {path} has sections that this server does not know and ignores: {names}.\n")
@@ -94,18 +87,14 @@ def _class_name(section: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _foreign(name: Any, ours: Iterable[str]) -> bool:
-    """Whether the name is unlike all of ours; a similar one is a mistake, which is rejected."""
-    return isinstance(name, str) and not get_close_matches(name.lower(), map(str.lower, ours), cutoff=_MISSPELT)
-
-
-def _sentence(path: Path, error: ValidationError, given: Mapping[tuple[str, str], str]) -> str:
-    """What is wrong first. given: the options of the command line by the key and the value that they replace."""
+def _sentence(path: Path, error: ValidationError) -> str:
+    """What is wrong first."""
     first = error.errors(include_url=False)[0]
     # pydantic puts the class_name, which chose the model, into the place.
     key = ".".join(str(part) for part in first["loc"] if part not in REWARD_MODELS)
-    flags = {"database_path": " or pass --database-path DIR", "num_instances": " or pass --workers N"}
-    flag = flags.get(last := str(first["loc"][-1]), "")
+    options = {"database_path": "--database-path DIR", "num_instances": "--workers N", "port": "--port N"}
+    option = options.get(str(first["loc"][-1]))
+    flag = f" or pass {option}" if option else ""
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         found, names = _class_name(first["input"]), ", ".join(REWARD_MODELS)
         return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
@@ -115,6 +104,4 @@ def _sentence(path: Path, error: ValidationError, given: Mapping[tuple[str, str]
         return f"The configuration {path} lacks {key}; add it{flag}."
     if first["type"] == "path_not_directory":
         return f"{key} is '{first['input']}', which is not a directory; create it{flag}."
-    if option := given.get((last, repr(first["input"]))):
-        return f"{option} is {first['input']!r}: {first['msg']}; change it."
     return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."

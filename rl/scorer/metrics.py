@@ -29,7 +29,6 @@ class Metrics:
         self._requests = Counter("requests", "Requests by path and HTTP status", ["path", "status"], **named)
         scores = Counter("answers", "Scores by outcome", ["outcome"], **named)
         self._seconds = Histogram("request_seconds", "Time of a request", ["path"], buckets=_BUCKETS, **named)
-        self.log_failures = Counter("log_failures", "Records that could not be written to the log file", **named)
         self._by_outcome = {outcome: scores.labels(outcome) for outcome in (*OUTCOMES, INFRA_ERROR)}
 
     def text(self) -> bytes:

@@ -1,13 +1,7 @@
-"""The scorer server's command line: dph scorer, python -m rl.scorer and scorer_server_without_ray.py. --help loads no
-server.
-"""
+"""The scorer server's command line, also of python -m rl.scorer. --help loads no server."""
 
 import argparse
-import textwrap
 from pathlib import Path
-
-from rl.scorer.rewards import REWARD_MODELS
-from rl.scorer.sql.engines import ENGINES
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,17 +12,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    of_models = {
-        name: f"SQL: a result that differs from gold's gets {model.scores}" if model.credit else model.scores
-        for name, model in REWARD_MODELS.items()
-    }
-    of_engines = {name: f"a db_id names {engine.databases}" for name, engine in ENGINES.items()}
     parser = argparse.ArgumentParser(
         prog="scorer_server_without_ray.py",
-        description="Serve scores of SQL, math or a task of your own over HTTP (docs/reference/scorer.md).\n\n"
-        "docs/reference/settings.md has all settings of the YAML file. In a section of its Scorers,\n\n"
-        f"{_listed('class_name', of_models)}\n\n{_listed('engine', of_engines)}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Serve scores of SQL, math or a task of your own over HTTP (docs/reference/scorer.md). "
+        "docs/reference/settings.md has all settings of the YAML file.",
     )
     default = Path(__file__).resolve().with_name("sql.yaml")
     parser.add_argument(
@@ -40,9 +27,3 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--database-path", type=Path, help="instead of the database_path of the scorer for SQL")
     parser.add_argument("--address-file", type=Path, help="file to write host:port to once the server listens")
     return parser
-
-
-def _listed(key: str, meanings: dict[str, str]) -> str:
-    """The values of a key, each with its meaning."""
-    lines = textwrap.TextWrapper(width=100, initial_indent="  ", subsequent_indent="    ")
-    return "\n".join([f"  {key} is one of", *(lines.fill(f"{name}: {text}") for name, text in meanings.items())])

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Discriminator, Field, Tag, ValidationError
+from pydantic import BaseModel, Discriminator, Tag, ValidationError
 from starlette.exceptions import HTTPException
 
 from rl.scorer.math.scoring import MathQuestion
@@ -32,13 +32,10 @@ Extra = Annotated[
 
 
 class ApiRequest(BaseModel):
-    """The body of PUT /api. Further keys are ignored."""
+    """The body of PUT /api. Further keys, such as the released clients' type, idx and round, are ignored."""
 
     gen_responses: list[str]
     extra: Extra
-    type: Any = Field(default=None, description="logged only")
-    idx: Any = Field(default=None, description="logged only")
-    round: Any = Field(default=None, description="logged only")
 
 
 class Item(BaseModel):
@@ -49,10 +46,9 @@ class Item(BaseModel):
 
 
 class BatchRequest(BaseModel):
-    """The body of POST /v1/score. rows, digests: whether scores have the predicted rows, or digests of them."""
+    """The body of POST /v1/score. digests: whether scores have digests of the predicted rows."""
 
     questions: list[Item]
-    rows: bool = False
     digests: bool = False
 
 
@@ -90,30 +86,28 @@ def api_reply(scores: list[Score], max_bytes: int) -> Iterator[str]:
     yield "]}"
 
 
-def batch_reply(scores: list[list[Score]], rows: bool, digests: bool, max_bytes: int) -> Iterator[str]:
+def batch_reply(scores: list[list[Score]], digests: bool, max_bytes: int) -> Iterator[str]:
     """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, in parts.
 
-    With "reward" if it differs from the score, and with "rows" and "digest" on request.
+    With "reward" if it differs from the score, and with "digest" and "result_rows" on request.
     """
     payloads = _Payloads(max_bytes)
     yield '{"answers":['
     for number, of_question in enumerate(scores):
         yield ",[" if number else "["
-        yield from _separated(_typed(score, rows, digests, payloads) for score in of_question)
+        yield from _separated(_typed(score, digests, payloads) for score in of_question)
         yield "]"
     yield "]}"
 
 
-def _typed(score: Score, rows: bool, digests: bool, payloads: _Payloads) -> str:
-    found = score.flag == "result"
-    error = None if found else error_text(payloads.of(score))
+def _typed(score: Score, digests: bool, payloads: _Payloads) -> str:
+    error = None if score.flag == "result" else error_text(payloads.of(score))
     typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": error}
     if score.shaped is not None:
         typed["reward"] = score.shaped
     if digests:
         typed |= {"digest": score.digest, "result_rows": score.result_rows}
-    text = json.dumps(typed)
-    return f'{text[:-1]}, "rows": {payloads.of(score) if found else "null"}}}' if rows else text
+    return json.dumps(typed)
 
 
 def _separated(parts: Iterable[str]) -> Iterator[str]:

@@ -5,25 +5,20 @@ finishes the requests in progress and ends every worker process.
 """
 
 import argparse
-import asyncio
 import hashlib
 import ipaddress
-import json
 import logging
 import resource
 import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rl.common.atomic_write import write_text
 from rl.common.cli import user_errors_exit
@@ -36,12 +31,11 @@ from rl.scorer.config_file import load_settings
 _BACKLOG = 2048
 # Longer than the pause between two training steps' requests, so that clients keep their connections.
 _KEEP_ALIVE_SECONDS = 300
-# Connections beyond max_connections that get a 503; any further ones are closed at once.
-_SPARE_CONNECTIONS = 100
-# Open files besides those of served connections. A worker has a socket and a pidfd.
-_OTHER_FILES = _SPARE_CONNECTIONS + 100
+# Open files besides those of served connections: 100 are for connections that get a 503. A worker has a socket and a
+# pidfd.
+_OTHER_FILES = 200
 _FILES_PER_WORKER = 2
-_OLD_LOG_FILES = 3
+_LOG_FILE_BYTES, _OLD_LOG_FILES = 100_000_000, 3
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
         if options.address_file is not None:
             _check_address_file(options.address_file)
         try:
-            log = _log_to(server.log_file, server.log_file_bytes)
+            _log_to(server.log_file)
         except (OSError, ValueError) as error:
             raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
         listener = _listen(server.address, server.port)
     with listener:
-        return _serve(settings, config_sha256, listener, options.address_file, log)
+        return _serve(settings, config_sha256, listener, options.address_file)
 
 
 def _check_address_file(path: Path) -> None:
@@ -101,9 +95,7 @@ def _max_connections(settings: Settings) -> int:
     return max(min(wanted, files - others), 1)
 
 
-def _serve(
-    settings: Settings, config_sha256: str, listener: socket.socket, address_file: Path | None, log: "_LogFile | None"
-) -> int:
+def _serve(settings: Settings, config_sha256: str, listener: socket.socket, address_file: Path | None) -> int:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         # It listens on all addresses: others reach it by its host's name.
@@ -120,11 +112,9 @@ def _serve(
         server.should_exit = True
 
     app = create_app(settings, ready, shut_down, config_sha256)
-    if log is not None:
-        log.on_failure = app.state.metrics.log_failures.inc
     config = uvicorn.Config(
         app,
-        http=_protocol_with_deadline(settings.ScorerServer.request_seconds),
+        http="httptools",
         backlog=_BACKLOG,
         # uvicorn counts the connection that it asks about.
         limit_concurrency=_max_connections(settings) + 1,
@@ -160,81 +150,12 @@ def _exit_quietly(*_: object) -> None:
     raise SystemExit(0)
 
 
-def _protocol_with_deadline(seconds: float) -> type[HttpToolsProtocol]:
-    """uvicorn's HTTP/1.1 protocol, which also closes a connection whose header is not complete within `seconds`.
-
-    The time runs from the header's first byte, and from the start of a new connection. Between requests uvicorn's
-    timeout_keep_alive applies; the application limits the time of a body.
-    """
-
-    class Protocol(HttpToolsProtocol):
-        _deadline: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._set_deadline()
-            if self.limit_concurrency and len(self.connections) > self.limit_concurrency + _SPARE_CONNECTIONS:
-                transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._unset_deadline()
-            super().connection_lost(exc)
-
-        def on_message_begin(self) -> None:
-            self._set_deadline()
-            super().on_message_begin()
-
-        def on_headers_complete(self) -> None:
-            self._unset_deadline()
-            super().on_headers_complete()
-
-        def _set_deadline(self) -> None:
-            self._unset_deadline()
-            self._deadline = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
-
-        def _unset_deadline(self) -> None:
-            if self._deadline is not None:
-                self._deadline.cancel()
-
-    return Protocol
-
-
-class _JsonLines(logging.Formatter):
-    """{"time", "level", "logger", "message", ...}; `extra={"fields": {...}}` of a record is merged in."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-class _LogFile(RotatingFileHandler):
-    """Appends to `path` and keeps three older files. A failure, such as a full disk, is counted and does no harm."""
-
-    def __init__(self, path: Path, max_bytes: int):
-        super().__init__(path, maxBytes=max_bytes, backupCount=_OLD_LOG_FILES, encoding="utf-8")
-        self.on_failure: Callable[[], None] = lambda: None
-        self._reported = False
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging looks for
-        self.on_failure()
-        if not self._reported:
-            self._reported = True
-            reason = sys.exc_info()[1]
-            sys.stderr.write(f"The log file {self.baseFilename} cannot be written: {reason}; the server goes on.\n")
-
-
-def _log_to(path: Path | None, max_bytes: int) -> _LogFile | None:
-    """Send every record to the file; without one, warnings and worse to stderr. Returns the file's handler."""
-    file = None if path is None else _LogFile(path, max_bytes)
-    handler = file or logging.StreamHandler()
-    handler.setFormatter(_JsonLines())
-    logging.basicConfig(level=logging.WARNING if path is None else logging.INFO, handlers=[handler])
-    return file
+def _log_to(path: Path | None) -> None:
+    """Send every record to the file; without one, warnings and worse to stderr."""
+    handler = (
+        logging.StreamHandler()
+        if path is None
+        else RotatingFileHandler(path, maxBytes=_LOG_FILE_BYTES, backupCount=_OLD_LOG_FILES, encoding="utf-8")
+    )
+    level = logging.WARNING if path is None else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler], format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -214,12 +214,6 @@ def test_a_locked_database_gives_no_score(scorer) -> None:
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
 
 
-def scored(scorer) -> list[dict]:
-    """The log's lines about requests."""
-    lines = [json.loads(line) for line in (scorer.directory / "scorer.log").read_text().splitlines()]
-    return [line for line in lines if line["message"] == "scored"]
-
-
 def test_a_full_queue_is_said_with_the_time_to_come_back(start_scorer) -> None:
     scorer = start_scorer(
         server={"max_waiting": 12}, num_instances=1, slow_instances=1, prediction_seconds=0.2, gold_seconds=30.0
@@ -303,26 +297,12 @@ def test_without_caches_and_with_a_full_disk_of_the_log(start_scorer) -> None:
     assert scorer.metric('scorer_cache_misses_total{cache="gold"}') == 3
     assert scorer.metric('scorer_cache_misses_total{cache="sql_answers"}') == 3
     assert scorer.metric('scorer_cache_bytes{cache="gold"}') == 0
-    assert scorer.metric("scorer_log_failures_total") >= 3
 
 
-def test_the_log_is_json_with_texts_only_when_asked_and_bounded(scorer, start_scorer) -> None:
-    talking = start_scorer(server={"log_responses": True, "log_file_bytes": 2000})
-    extra = {"db_id": SHOP, "gold_sql": "SELECT 1", "cmp_method": "bird"}
-    content = {"gen_responses": [fenced("SELECT 'a secret'")], "extra": extra}
-    labels = {"idx": "row 17", "round": 3, "type": "train"}
-    for server in (scorer, talking):
-        assert server.client.put("/api", json=content | labels).status_code == 200
-    said = scored(scorer)[-1]
-    assert said.items() >= labels.items()
-    assert said["outcomes"] == {"mismatch": 1} and said["question"] == SHOP and said["ms"] > 0
-    assert "secret" not in (scorer.directory / "scorer.log").read_text()
-    [said] = scored(talking)
-    assert said["responses"] == [[fenced("SELECT 'a secret'")]]
-    for _ in range(50):
-        talking.outcome("SELECT 1")
-    files = sorted(talking.directory.glob("scorer.log*"))
-    assert len(files) == 4 and all(path.stat().st_size <= 2000 for path in files)
+def test_the_log_has_a_line_for_each_request_without_the_responses(scorer) -> None:
+    scorer.outcome("SELECT 'a secret'", "SELECT 1")
+    log = (scorer.directory / "scorer.log").read_text()
+    assert f"scored '{SHOP}' in " in log and "{'mismatch': 1}" in log and "secret" not in log
 
 
 def test_shutdown_wants_the_token_and_finishes_what_is_under_way(start_scorer) -> None:

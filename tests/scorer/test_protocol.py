@@ -34,13 +34,6 @@ def test_answers_come_in_the_order_of_questions_and_responses(scorer) -> None:
     assert found[2][0]["pred"] is None and "no closed ```sql" in found[2][0]["error"]
 
 
-def test_rows_come_when_they_are_asked_for(scorer) -> None:
-    asked = question("SELECT 1", "SELECT id, name FROM clients WHERE id < 3", "SELEC")
-    [[first, second]] = scorer.answers(asked, rows=True)
-    assert first["rows"] == [[1, "Ann"], [2, "Bob"]] and second["rows"] is None
-    assert "rows" not in scorer.answers(asked)[0][0]
-
-
 def test_digests_are_equal_for_equal_results(scorer) -> None:
     def digests(method: str, *responses: str) -> list[str | None]:
         [found] = scorer.answers(question("SELECT 1", *responses, method=method), digests=True)
