@@ -5,10 +5,9 @@ ends; a terminal also shows a bar for the whole, a log a line each minute. Times
 
     03:34 (5/10 done) Training GRPO  step 36/80  reward .76  left 03:10
 
-OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, the outputs
-that it reads, and once it is done its time. A stage with the same mark that is not done keeps its outputs and
-continues. It starts from scratch with another hash, if it is done and lacks an output, or if a stage that it needs was
-made again.
+OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, and once it is
+done its time. A stage with the same hash that is not done keeps its outputs and continues. It starts from scratch with
+another hash, or if it is done and lacks an output; then the marks of all stages that need its outputs go too.
 """
 
 import hashlib
@@ -18,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -189,7 +187,6 @@ class Pipeline:
     def __init__(self, out: Path, environment: dict[str, str]):
         self.out, self.environment = out, environment
         self.hashes: dict[str, str] = {}
-        self.made: dict[str, str] = {}  # by stage: names its outputs, anew whenever it starts from scratch
         self.seconds: dict[str, float] = {}  # by finished stage
         for name in ("stages", "logs"):
             (out / name).mkdir(parents=True, exist_ok=True)
@@ -251,65 +248,60 @@ class Pipeline:
     def _movable(self, text: str) -> str:
         return text.replace(str(self.out), "OUT")
 
-    def _mark_path(self, stage: Stage) -> Path:
-        return self.out / "stages" / f"{stage.name}.json"
+    def _mark_path(self, name: str) -> Path:
+        return self.out / "stages" / f"{name}.json"
 
-    def _mark(self, stage: Stage) -> dict | None:
-        """The stage's mark. None if there is no mark, or if its hash differs or the outputs that it read were replaced.
+    def _mark(self, name: str) -> dict | None:
+        """The mark of the stage of this name, if there is one.
 
         Raises:
             UserError: the file is not a mark.
         """
-        path = self._mark_path(stage)
+        path = self._mark_path(name)
         try:
             mark = json.loads(path.read_text())
-            return mark if (mark["hash"], mark["read"]) == (self.hashes[stage.name], self._read(stage)) else None
+            return mark | {key: mark[key] for key in ("hash", "needs")}
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError):
             raise UserError(f"{path} is not the mark of a stage: delete it to run the stage again.") from None
 
-    def _changed(self, stage: Stage) -> str:
-        """What is not as it was when the stage was done or interrupted, in words; "" for nothing and without a mark."""
-        if not self._mark_path(stage).is_file():
-            return ""
-        before, now = json.loads(self._mark_path(stage).read_text()), self._identity(stage)
-        found = [words for name, words in _CHANGED.items() if before.get(name) != now[name]]
-        if not found and "seconds" in before:
-            found = ["an output is missing" if self._mark(stage) else _CHANGED["needs"]]
-        return ", ".join(found)
-
-    def _read(self, stage: Stage) -> dict[str, str]:
-        """What the outputs that a stage reads are named, by the stage that made them."""
-        return {name: self.made[name] for name in stage.needs}
-
     def _write_mark(self, stage: Stage, **more: float) -> None:
-        outputs = {"made": self.made[stage.name], "read": self._read(stage)}
-        mark = {"hash": self.hashes[stage.name], **self._identity(stage), **outputs, **more}
-        atomic_write.write_text(self._mark_path(stage), json.dumps(mark, indent=2, sort_keys=True) + "\n")
+        mark = {"hash": self.hashes[stage.name], **self._identity(stage), **more}
+        atomic_write.write_text(self._mark_path(stage.name), json.dumps(mark, indent=2, sort_keys=True) + "\n")
 
     def _is_done(self, stage: Stage) -> bool:
         identity = json.dumps(self._identity(stage), sort_keys=True)
         self.hashes[stage.name] = hashlib.sha256(identity.encode()).hexdigest()
-        mark = self._mark(stage)
-        if mark is None or "seconds" not in mark or not all(path.exists() for path in stage.outputs):
+        mark = self._mark(stage.name)
+        if mark is None or mark["hash"] != self.hashes[stage.name] or "seconds" not in mark:
             return False
-        self.seconds[stage.name], self.made[stage.name] = mark["seconds"], mark["made"]
+        if not all(path.exists() for path in stage.outputs):
+            return False
+        self.seconds[stage.name] = mark["seconds"]
         return True
 
+    def _forget(self, name: str) -> None:
+        """Remove the marks of a stage and of those that need it, in this run or another one."""
+        # The mark goes first: a half deleted output must not count as this stage's.
+        self._mark_path(name).unlink(missing_ok=True)
+        for path in (self.out / "stages").glob("*.json"):
+            if (mark := self._mark(path.stem)) and name in mark["needs"]:
+                self._forget(path.stem)
+
     def _start(self, stage: Stage, progress: Progress) -> subprocess.Popen:
-        mark, changed = self._mark(stage), self._changed(stage)
-        unfinished = mark if mark is not None and "seconds" not in mark else None
-        if unfinished is not None:
-            self.made[stage.name] = unfinished["made"]
-        else:
-            self.made[stage.name] = uuid.uuid4().hex
-            # The mark goes first: a half deleted output must not count as this stage's.
-            self._mark_path(stage).unlink(missing_ok=True)
+        mark, reason = self._mark(stage.name), ""
+        continues = mark is not None and mark["hash"] == self.hashes[stage.name] and "seconds" not in mark
+        if not continues:
+            if mark is not None:
+                now = self._identity(stage)
+                changed = [words for name, words in _CHANGED.items() if mark.get(name) != now[name]]
+                reason = ", ".join(changed) or "an output is missing"
+            self._forget(stage.name)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             self._write_mark(stage)
-        progress.start(stage, "continues" if unfinished is not None else "starts", reason=changed)
+        progress.start(stage, "continues" if continues else "starts", reason)
         with open(self.log(stage), "wb") as log:
             # A session of its own: Ctrl-C reaches the program only through end_process_tree.
             return subprocess.Popen(
