@@ -19,8 +19,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose, variables
-from rl.configuration.variables import flat
 from rl.configuration.settle import settle
+from rl.configuration.variables import flat
 from rl.launch import __main__ as launch
 from tests.programs import REPOSITORY
 
