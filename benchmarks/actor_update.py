@@ -1,13 +1,12 @@
 """Cost of an actor update with rehearsal, by verl's real training worker without Ray, on a GPU or on the CPU.
 
-    python benchmarks/actor_update.py [--shape tiny|1b|3b] [--variants plain,topk] [--rows 32] [--json FILE]
+    python benchmarks/actor_update.py [--shape tiny|1b|3b] [--variants plain,sampled] [--rows 32] [--json FILE]
 
 One update is one optimizer mini-batch of packed rows. All variants update the same model in turn, so that their ratios
 come from one run, with one model in memory:
 
     plain       D_exp rows with GRPO's loss
     sampled     plain, and 1/8 D_pef rows with the divergence of the stored token (JS)
-    topk        plain, and 1/8 D_pef rows with the divergence between stored next-token distributions
     reference   plain with a KL term, for which a reference model's forward pass over all rows is in the loop
 
 Peak memory is the increase during the update, in the GPU's allocated memory or, on a CPU, in the memory of the process;
@@ -48,7 +47,6 @@ JS = [f"{ACTOR}sft_loss_mode=js_low_var", f"{ACTOR}sft_loss_coeff=0.2", "data.sf
 VARIANTS = {
     "plain": [],
     "sampled": JS,
-    "topk": [*JS, f"{ACTOR}sft_loss_estimator=topk"],
     "reference": [f"{ACTOR}use_kl_loss=True"],
 }
 
@@ -70,13 +68,12 @@ def rows_of(options: argparse.Namespace, kind: str) -> list[dict[str, torch.Tens
     """D_exp or D_pef rows of random ids, with the fields that the variants read."""
     g = torch.Generator().manual_seed(1 if kind == "exp" else 2)
     count = options.rows if kind == "exp" else options.rows // PEF_SHARE
-    vocabulary, (p, r, k) = SHAPES[options.shape][-1], (options.prompt, options.response, options.top_k)
+    vocabulary, (p, r) = SHAPES[options.shape][-1], (options.prompt, options.response)
     rows = []
     for _ in range(count):
         ids = torch.randint(0, vocabulary, (p + r,), generator=g)
         old, here = -9 * torch.rand(r, generator=g), float(kind == "pef")
         mask = torch.full((r,), 1 - int(here), dtype=torch.int64)
-        top = torch.rand(r, k, generator=g).sort(-1, descending=True).values.log_softmax(-1) - 0.1
         stored = r if kind == "pef" else 0
         rows.append(
             {
@@ -91,9 +88,6 @@ def rows_of(options: argparse.Namespace, kind: str) -> list[dict[str, torch.Tens
                 "advantages": (1 - here) * torch.randn(r, generator=g),
                 "pef_ref_log_probs": old[:stored],
                 "pef_num_tokens": torch.tensor(options.rows // PEF_SHARE * r),
-                "pef_top_ids": torch.randint(0, vocabulary, (r, k), generator=g).int()[:stored],
-                "pef_top_log_probs": top.half()[:stored],
-                "pef_rest_log_probs": torch.full((r,), -2.35).half()[:stored],
             }
         )
     return rows
@@ -107,16 +101,14 @@ class Update:
         self.actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
         # A reference model costs a forward pass of an equal model, so the actor's weights serve as one.
         self.has_reference, self.rows_exp = variant == "reference", options.rows
-        rows = rows_of(options, "exp") + (rows_of(options, "pef") if variant in ("sampled", "topk") else [])
+        rows = rows_of(options, "exp") + (rows_of(options, "pef") if variant == "sampled" else [])
         drop = set() if self.actor.sft_loss_mode != "none" else {name for name in rows[0] if name.startswith("pef_")}
-        drop |= set() if variant == "topk" else {name for name in rows[0] if "top" in name or "rest" in name}
         drop |= set() if self.has_reference else {"ref_log_prob"}
         self.rows = [{name: value for name, value in row.items() if name not in drop} for row in rows]
 
     def __call__(self) -> TensorDict:
         """Do one update; return the result of verl's worker, with its "metrics"."""
         set_loss(self.worker, self.config)
-        topk = self.actor.sft_loss_estimator == "topk"
         data = batch_of(self.rows)
         tu.assign_non_tensor(data, temperature=1.0, calculate_entropy=False, compute_loss=False)
         if self.has_reference:
@@ -126,8 +118,6 @@ class Update:
             mini_batch_size=len(data),
             global_batch_size=self.rows_exp,
             dataloader_kwargs={"shuffle": False},
-            distillation_use_topk=topk,
-            distillation_only=topk,
         )
         return self.worker.train_mini_batch(data)
 
@@ -174,7 +164,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=32, help="D_exp rows of the mini-batch; D_pef rows are 1/8 of them")
     parser.add_argument("--prompt", type=int, default=64, help="tokens")
     parser.add_argument("--response", type=int, default=192, help="tokens")
-    parser.add_argument("--top-k", type=int, default=64)
     parser.add_argument("--micro-batch-tokens", type=int, default=2304)
     parser.add_argument("--rounds", type=int, default=5, help="updates of each variant, after one to warm up")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated; ratios are to the first")

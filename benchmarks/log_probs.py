@@ -2,7 +2,7 @@
 
     python benchmarks/log_probs.py [--tokens 2048] [--vocabulary 32000] [--dtype bfloat16] [--rounds 5]
 
-    ours      verl.dph.objective.topk_logprobs.log_probs_of
+    ours      verl.dph.objective.log_probs.log_probs_of
     verl      logprobs_from_logits without flash-attn, token by token
     flash     the same with flash-attn's Triton cross-entropy, on a GPU where it is installed
 
@@ -23,7 +23,7 @@ from cost import DEVICE, ON_CUDA, in_own_process, in_turns, peak_bytes
 from tqdm import tqdm
 from verl.utils import torch_functional
 
-from verl.dph.objective.topk_logprobs import log_probs_of
+from verl.dph.objective.log_probs import log_probs_of
 
 FUNCTIONS = {"ours": log_probs_of, "verl": torch_functional.logprobs_from_logits_v2}
 if not ON_CUDA:

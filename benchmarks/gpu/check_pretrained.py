@@ -67,7 +67,7 @@ SMALL_WORDS = {
     # About one sample in 15 is correct then. A prompt with one is rehearsed, and one without any is explored.
     "model": ["--steps=300"],
     "split": ["--threshold=1", "--keep-zero"],
-    "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all", "data.sft_top_k=8"],
+    "store": ["data.sft_coverage=solved", "data.sft_responses_per_prompt=all"],
     "train": [
         *("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=4"),
         "trainer.save_freq=4",

@@ -101,7 +101,7 @@ use_kit() {
 benchmark() {
   local name=$1 seconds=$2 small=()
   shift 2
-  [[ -z $SMALL ]] || small=(--shape tiny --rows 8 --prompt 8 --response 24 --micro-batch-tokens 512 --rounds 1 --variants topk)
+  [[ -z $SMALL ]] || small=(--shape tiny --rows 8 --prompt 8 --response 24 --micro-batch-tokens 512 --rounds 1 --variants sampled)
   step "$name" "$seconds" "$PYTHON" "$PROJECT/benchmarks/actor_update.py" --json "$OUT/$name.json" --shape 1b \
     --rows 32 --prompt 512 --response 512 --micro-batch-tokens 16384 --rounds 4 "$@" "${small[@]}"
 }

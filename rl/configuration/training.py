@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 else:
     _Mode = Literal["none", *DIVERGENCES]
 
-# data.sft_top_k: fewer than 8 next tokens leave much probability to the bucket of all others. Beyond 128, each more
-# takes 6 bytes per token of the store and hardly changes the divergence.
-_TopK = Literal[0] | Annotated[int, Field(ge=8, le=128)]
 # 0 is all tokens too, in verl's files.
 _RolloutTopK = Literal[0] | TopK
 
@@ -54,11 +51,11 @@ class Rehearsal(Section, at=ACTOR):
     sft_loss_form: Literal["auto", "generator", "policy"] = "auto"
     """auto: as in the paper, on the rows that docs/explanation/method.md gives. generator: the whole divergence on
     D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
-    sft_loss_estimator: Literal["sampled", "topk"] = "sampled"
-    """Estimator on D_pef rows. sampled: from the one stored token per position. topk: between next-token distributions,
-    truncated to the store's k likeliest tokens (data.sft_top_k) and one bucket for the rest."""
+    sft_loss_estimator: Literal["sampled"] = "sampled"
+    """Estimator on D_pef rows: from the one stored token per position. Earlier versions had another one, topk; their
+    runs with it do not resume."""
     sft_kl_estimator: Literal["k1", "k3"] = "k1"
-    """Estimator of the forward KL with sft_loss_estimator=sampled, from the log-ratio d: k1 (-d, as in supervised
+    """Estimator of the forward KL on D_pef, from the log-ratio d: k1 (-d, as in supervised
     fine-tuning) or k3 (expm1(d) - d, heavy-tailed)."""
     sft_log_ratio_max: Positive | None = 1.0
     """Bound on the log-ratio log pi_theta - log pi_ref: above it, the divergence on a sampled D_pef token continues
@@ -142,9 +139,6 @@ class Store(Section, at="data", may_change=True):
     sft_wrong_files: Path | None = None
     """With generate_sft: the prompts to explore (train_wrong.parquet). A run that explores this file explores with them
     the prompts whose refinement sample fails."""
-    sft_top_k: _TopK = 0
-    """With generate_sft: store the initial policy's k likeliest next tokens, 8 to 128, at every response position. They
-    take 6 k + 2 bytes per token, and actor.sft_loss_estimator=topk needs them. 0: none."""
     sft_refinement_failures: Literal["move", "drop"] = "move"
     """With generate_sft: explore a prompt whose refinement sample fails with those of sft_wrong_files, or drop it."""
     sft_coverage: Literal["mastered", "solved", "all"] = "mastered"

@@ -28,8 +28,8 @@ SCRIPT = "scripts/llama/js_kl.sh"
 SMALL = ("data.sft_batch_size=8", "data.train_batch_size=8", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
 
 
-def of_mode(mode, store=True, reference=False, estimator="sampled", form="auto"):
-    found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_estimator": estimator, "sft_loss_form": form}
+def of_mode(mode, store=True, reference=False, form="auto"):
+    found = {"sft_loss_mode": mode, "use_kl_loss": reference, "sft_loss_form": form}
     no_store = {} if store else {"data.sft_files": None, "data.sft_pt": None}
     return {ACTOR + name: value for name, value in found.items()} | no_store
 

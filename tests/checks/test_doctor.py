@@ -174,8 +174,8 @@ def test_a_tokenizer_of_another_model(run_with, run_files, tmp_path):
 
 
 def test_a_misspelt_setting_of_a_store_writing_run(run_with):
-    with pytest.raises(UserError, match="data.sft_topk is not a setting: did you mean data.sft_top_k"):
-        _ = run_with(STORE, "data.sft_topk=64").config
+    with pytest.raises(UserError, match="data.sft_coverag is not a setting: did you mean data.sft_coverage"):
+        _ = run_with(STORE, "data.sft_coverag=solved").config
 
 
 def test_the_page_lists_every_check():

@@ -85,15 +85,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "pef.pt has no effect with actor.sft_loss_mode=reverse_kl",
         ),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
-        (of_mode("reverse_kl", store=False, reference=True, estimator="topk"), "sft_loss_estimator=topk has no effect"),
-        (
-            of_mode("js_low_var", estimator="topk") | {f"{MODEL}use_fused_kernels": True},
-            "use_fused_kernels=True does not go with actor.sft_loss_estimator=topk",
-        ),
-        (
-            of_mode("js_low_var", estimator="topk") | {f"{ACTOR}sft_log_ratio_max": 3},
-            "sft_log_ratio_max=3 has no effect",
-        ),
         (
             {f"{ACTOR}alpha_coeff": 0.8},
             "alpha_coeff=0.8 has no effect",
@@ -112,10 +103,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "sft_log_ratio_max=5.0 has no effect",
         ),
         (of_mode("forward") | {f"{ACTOR}sft_log_ratio_max": 5.0}, "sft_log_ratio_max=5.0 has no effect"),
-        (
-            of_mode("forward", estimator="topk") | {f"{ACTOR}sft_kl_estimator": "k3"},
-            "sft_kl_estimator=k3 has no effect",
-        ),
+        ({f"{ACTOR}sft_kl_estimator": "k3"}, "sft_kl_estimator=k3 has no effect"),
         ({"algorithm.pkpo_k": 4}, "pkpo_k=4 has no effect"),
         (
             {"reward.reward_manager.name": "rate_limited"},
@@ -150,7 +138,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
         (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
         (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
-        (of_mode("js_low_var", estimator="topk") | TAIL | UNBOUNDED, "sft_baseline=tail has no effect"),
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
         ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
@@ -324,16 +311,10 @@ def test_a_model_folder_without_a_tokenizer_is_named(run, tmp_path):
 
 def test_a_store_is_written_with_the_initial_policy_and_whole_sequences(run):
     writes = of_mode("none") | {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
-    run.prepare(writes | {"data.sft_top_k": 64})
+    run.prepare(writes)
     for changes, sentence in (
         (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b would change it"),
         ({"actor_rollout_ref.rollout.ignore_eos": True}, "rollout.ignore_eos=True samples on after the end"),
-        (ULYSSES | {"data.sft_top_k": 16}, "data.sft_top_k=16 is taken from whole sequences"),
-        (
-            {"data.sft_top_k": 16, f"{MODEL}use_fused_kernels": True},
-            "use_fused_kernels=True does not go with data.sft_",
-        ),
-        ({"data.sft_top_k": 16, f"{FSDP}pad_to_length": True}, "pad_to_length=True does not go with data.sft_top_k=16"),
         ({"data.sft_files": [run.data, run.data]}, "refines one file of prompts, and data.sft_files="),
         ({"data.sft_pt": None}, "data.sft_pt is not set: name its file"),
         ({"data.sft_wrong_files": None}, "data.sft_wrong_files is not set"),

@@ -13,7 +13,6 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-import torch
 from hydra.core.global_hydra import GlobalHydra
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import FSDPActorConfig
@@ -27,8 +26,7 @@ from tests.training.conftest import ACTOR, ETA, MODEL, SCORER, TEMPLATE, dataset
 from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.config.program import run_main
-from verl.dph.objective import topk_logprobs
-from verl.dph.pef.store import Row, Store
+from verl.dph.pef.store import Store
 from verl.dph.sampling.job import chat_template
 from verl.dph.training.config import DPHActorConfig, EtaControl
 
@@ -62,7 +60,6 @@ VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
         ("data.seed", 20261127120000, "data.seed=20261127120000 must be "),
         (f"{ACTOR}sft_log_ratio_max", 0, "sft_log_ratio_max=0 must be "),
         (f"{ETA}final_ratio", 1.5, "final_ratio=1.5 must be "),
-        ("data.sft_top_k", 4, "data.sft_top_k=4 must be 0, or greater than or equal to 8."),
         ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be "),
         (f"{ACTOR}policy_loss.loss_mode", "klcov", "loss_mode='klcov' is unknown: use one of vanilla"),
         ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be "),
@@ -129,7 +126,6 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
         ),
         ({f"{VALIDATION}n": 0}, "val_kwargs.n=0 must be "),
         ({SCORER: "http://127.0.0.1:9"}, "127.0.0.1:9.*`dph scorer --database-path DIR`"),
-        ({f"{ACTOR}sft_loss_estimator": "topk"}, "pef.pt holds no next-token distributions"),
         ({"actor_rollout_ref.rollout.temperature": 0.6}, "made with another temperature"),
     ],
 )
@@ -164,13 +160,6 @@ def test_a_divergence_on_responses_from_elsewhere_is_warned_of(run, caplog, mode
     Store(run.store_origin | {"responses": "0" * 64}, run.store_rows).save(run.store)
     run.prepare(of_mode(mode))
     assert (f"sft_loss_mode={mode} as set here is not a divergence on them" in caplog.text) == warned
-
-
-def test_a_store_with_distributions_serves_topk(run):
-    logits = torch.arange(64.0).expand(2, 64)
-    rows = [Row(r.id, r.prompt, r.response, r.ref_log_probs, *topk_logprobs.largest(logits, 8)) for r in run.store_rows]
-    Store(run.store_origin, rows).save(run.store)
-    run.prepare(of_mode("js_low_var", estimator="topk"))
 
 
 @pytest.mark.parametrize(

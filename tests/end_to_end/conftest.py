@@ -84,7 +84,7 @@ def presampled(project):
     return project
 
 
-WRITES = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_top_k=8", "data.sft_reference_rows=2")
+WRITES = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_reference_rows=2")
 
 # verl's default on GPUs: parameters in float32, computed with in bf16 under autocast.
 BF16 = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16"
@@ -92,7 +92,7 @@ BF16 = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16"
 
 @pytest.fixture(scope="session")
 def stored(presampled):
-    """Split at 1 of 4 (the tiny model is weak), refined, with reference log-probs and the 8 likeliest next tokens."""
+    """Split at 1 of 4 (the tiny model is weak), refined, with reference log-probs."""
     project = presampled
     project.succeed(
         *(sys.executable, "data/sql/process_data/exact_correct_id.py", "--threshold", "1", "--n", "4"),
@@ -120,12 +120,12 @@ def stored_in_bf16(stored):
 
 @pytest.fixture(scope="session")
 def trained(stored, stored_in_bf16):
-    """DPH-JS between next-token distributions in bf16, on two ranks: SIGTERM after step 2, and a run that resumes and
-    whose scorer dies after two more steps.
+    """DPH-JS in bf16, on two ranks: SIGTERM after step 2, and a run that resumes and whose scorer dies after two more
+    steps.
     """
     environment = {"GPUS_PER_NODE": "2", "trainer.save_freq": "1", "SFT_PT": str(stored_in_bf16)}
     settings = (
-        *("js_kl", "js", "0.2", "actor_rollout_ref.actor.sft_loss_estimator=topk", BF16),
+        *("js_kl", "js", "0.2", BF16),
         "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         "trainer.max_actor_ckpt_to_keep=100",
     )

@@ -67,14 +67,8 @@ def test_reference_log_probs_are_the_base_models(stored):
     for row in Store.load(str(stored.data / "pef.pt")).rows[:10]:
         with torch.no_grad():
             logits = model(torch.cat([row.prompt, row.response])[None]).logits[0, len(row.prompt) - 1 : -1]
-        log_probs = logits.log_softmax(-1)
-        expected = log_probs.gather(1, row.response.long()[:, None])[:, 0]
+        expected = logits.log_softmax(-1).gather(1, row.response.long()[:, None])[:, 0]
         torch.testing.assert_close(row.ref_log_probs, expected, atol=1e-4, rtol=0)
-        top, ids = log_probs.topk(8, dim=-1)
-        assert (row.top_ids == ids).float().mean() > 0.95  # tokens of equal probability may change places
-        torch.testing.assert_close(row.top_log_probs.float(), top, atol=1e-3, rtol=1e-3)
-        rest = torch.log1p(-top.double().exp().sum(-1)).float()
-        assert (row.rest_log_prob.float() - rest).abs()[rest > -5].max() < 0.01
 
 
 def test_the_same_samples_make_the_same_store_in_bf16_except_for_rounding(stored, stored_in_bf16):
@@ -83,8 +77,7 @@ def test_the_same_samples_make_the_same_store_in_bf16_except_for_rounding(stored
     assert half.fingerprint() == exact.fingerprint()
     tolerance = Tolerance.of("bfloat16", None)
     for one, other in zip(exact.rows, half.rows, strict=True):
-        for name in ("ref_log_probs", "top_log_probs"):
-            assert 0 < tolerance.difference(getattr(one, name), getattr(other, name)).share < 1
+        assert 0 < tolerance.difference(one.ref_log_probs, other.ref_log_probs).share < 1
     said = stored.outputs["store_in_bf16"]
     assert "(mean over a row; tolerance 0.02, or 0.25 times the mean of 1 - p)" in said, said[-4000:]
 

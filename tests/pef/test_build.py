@@ -35,7 +35,7 @@ from verl.dph.sampling import job
 from verl.dph.sampling.sampler import SamplingSettings
 
 SAMPLES, SLEEPS, REFERENCE = "samples", "sleeps", "reference"
-REPLICAS, TOP_K = 2, 8
+REPLICAS = 2
 
 
 class Replica:
@@ -66,14 +66,10 @@ class RecordingTrainer:
         self.events.append(SAMPLES)
         return await self._engine.generate(*arguments, **keywords)
 
-    def reference_of(self, rows, *, top_k):
+    def reference_of(self, rows):
         assert not any(replica.awake for replica in self.replicas)
         self.events.append(REFERENCE)
-        found = {"ref_log_probs": [-torch.ones(len(row.response)) for row in rows]}
-        if top_k:
-            shapes = {"top_ids": (top_k,), "top_log_probs": (top_k,), "rest_log_prob": ()}
-            found |= {name: [torch.zeros(len(row.response), *s) for row in rows] for name, s in shapes.items()}
-        return found
+        return [-torch.ones(len(row.response)) for row in rows]
 
 
 def write(trainer: RecordingTrainer) -> None:
@@ -135,17 +131,11 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
         write(resumed)
     assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE]  # of the rows that are computed again
     store = Store.load(str(tmp_path / "pef.pt"))
-    assert 0 < len(store) < 30 and store.top_k == 0
+    assert 0 < len(store) < 30
     assert f"{len(store)} of {len(store)} rows had their log-probs in {tmp_path / 'pef.parts'}" in caplog.text
 
-    again = trainer(sft_top_k=TOP_K)  # the store lacks only these
-    write(again)
-    # One part, and the rows that are computed again.
-    assert again.events == [SLEEPS] * REPLICAS + [REFERENCE] * 2
-    assert Store.load(str(tmp_path / "pef.pt")).top_k == TOP_K
-
     before = (tmp_path / "pef.pt").read_bytes()
-    idle = trainer(sft_top_k=TOP_K)
+    idle = trainer()
     with caplog.at_level(logging.INFO):
         write(idle)
     assert idle.events == [] and "pef.pt is complete: nothing to do" in caplog.text
@@ -243,12 +233,12 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     assert cut > 0  # correct before the limit came, but without an end
 
     solved = {"sft_samples": presampled, "sft_coverage": "solved", "sft_responses_per_prompt": "all"}
-    writing = trainer(**solved, sft_top_k=TOP_K)
+    writing = trainer(**solved)
     prepare(writing.config)
     with caplog.at_level(logging.INFO):
         write(writing)
     store = Store.load(str(tmp_path / "pef.pt"))
-    assert SAMPLES not in writing.events and store.top_k == TOP_K
+    assert SAMPLES not in writing.events
     assert responses_of(tmp_path / "pef.pt") == expected
     assert [row.id for row in store.rows] == sorted(row.id for row in store.rows)
     assert (store.meta["prompts"], store.meta["kept"], store.meta["coverage"]) == (31, len(expected), "solved")
@@ -257,7 +247,7 @@ def test_all_correct_samples_of_every_solved_prompt(trainer, presampled, tmp_pat
     # D_exp and D_pef stay what the split made of them.
     assert files == {name: (tmp_path / f"{name}.parquet").read_bytes() for name in files}
 
-    again = trainer(**solved, sft_top_k=TOP_K)
+    again = trainer(**solved)
     write(again)
     assert again.events == []
     with pytest.raises(
@@ -353,12 +343,12 @@ def test_responses_from_elsewhere(trainer, tmp_path, caplog):
     write_parquet(tmp_path / "wrong.parquet", shop_row(30, prompt=OWN_PROMPT))
     path = tmp_path / "given.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in GIVEN))
-    writing = trainer(sft_responses=path, sft_responses_per_prompt=2, sft_top_k=TOP_K)
+    writing = trainer(sft_responses=path, sft_responses_per_prompt=2)
     prepare(writing.config)
     with caplog.at_level(logging.INFO):
         write(writing)
     store = Store.load(str(tmp_path / "pef.pt"))
-    assert responses_of(tmp_path / "pef.pt") == {4: [[10, 1]] * 2, 30: [[10, 1]] * 2} and store.top_k == TOP_K
+    assert responses_of(tmp_path / "pef.pt") == {4: [[10, 1]] * 2, 30: [[10, 1]] * 2}
     assert SAMPLES not in writing.events
     counts = {name: count for name, count in store.meta.items() if name.startswith("dropped")}
     assert counts == {

@@ -41,6 +41,6 @@ def test_rows_are_padded_to_ranks_and_whole_micro_batches(monkeypatch, dynamic, 
     )
     workers = SimpleNamespace(compute_log_prob=compute_log_prob)
     rows = [Row(i, torch.tensor([1, 2]), torch.tensor([3 + i] * (1 + i)), None) for i in range(5)]
-    found = ref_logprobs.reference_of(workers, rollout, rows, ranks=2, top_k=0)
+    found = ref_logprobs.reference_of(workers, rollout, rows, ranks=2)
     assert len(queue.keys) == padded
-    assert [part.tolist() for part in found["ref_log_probs"]] == [[-3.0 - i] * (1 + i) for i in range(5)]
+    assert [part.tolist() for part in found] == [[-3.0 - i] * (1 + i) for i in range(5)]

@@ -18,104 +18,83 @@ from verl.dph.pef.store import Row, Store
 META = {"model": "m", "model_hash": "a" * 64, "tokenizer_hash": "b" * 64, "temperature": 1.0}
 
 
-def rows(count=3, top_k=0):
+def rows(count=3):
     generator = torch.Generator().manual_seed(0)
-
-    def top(tokens):
-        if not top_k:
-            return ()
-        ids = torch.randint(0, 50_000, (tokens, top_k), generator=generator)
-        log_probs = torch.rand(tokens, top_k + 1, generator=generator).log_softmax(-1).sort(descending=True).values
-        return ids, log_probs[:, :-1].half(), log_probs[:, -1].half()
-
     return [
         Row(
             f"q{i}" if i % 2 else i,
             torch.randint(0, 50_000, (4 + i,), generator=generator),
             torch.randint(0, 50_000, (2 + 3 * i,), generator=generator),
             -torch.rand(2 + 3 * i, generator=generator),
-            *top(2 + 3 * i),
         )
         for i in range(count)
     ]
 
 
-FIELDS = ("prompt", "response", "ref_log_probs", "top_ids", "top_log_probs", "rest_log_prob")
+FIELDS = ("prompt", "response", "ref_log_probs")
 
 
-@pytest.mark.parametrize(("top_k", "names"), [(0, FIELDS[:3]), (8, FIELDS)])
-def test_round_trip(tmp_path, top_k, names):
+def test_round_trip(tmp_path):
     path = str(tmp_path / "deep" / "store.pt")
-    Store(META, rows(top_k=top_k)).save(path)
+    Store(META, rows()).save(path)
     loaded = Store.load(path)
-    assert loaded.meta == META | {"rows": 3, "response_tokens": 15, "top_k": top_k}
-    assert (loaded.num_tokens, loaded.top_k) == (15, top_k)
-    for found, expected in zip(loaded.rows, rows(top_k=top_k), strict=True):
+    assert loaded.meta == META | {"rows": 3, "response_tokens": 15} and loaded.num_tokens == 15
+    for found, expected in zip(loaded.rows, rows(), strict=True):
         assert found.id == expected.id
-        for name in names:
+        for name in FIELDS:
             stored = getattr(found, name)
             assert torch.equal(stored, getattr(expected, name).to(stored.dtype)), name
         assert {found.prompt.dtype, found.response.dtype} == {torch.int32}
-        if top_k:
-            assert found.top_ids.dtype == torch.int32
-            assert {found.top_log_probs.dtype, found.rest_log_prob.dtype} == {torch.float16}
-    of_top = "; top-8 next tokens take 50 bytes per response token" if top_k else ""
-    assert loaded.size(path) == f"15 response tokens, {in_bytes(os.path.getsize(path))}{of_top}"
+    assert loaded.size(path) == f"15 response tokens, {in_bytes(os.path.getsize(path))}"
     assert os.listdir(tmp_path / "deep") == ["store.pt"]
     assert isinstance(torch.load(path, weights_only=True), dict)
 
 
 def test_responses_to_one_prompt_share_it(tmp_path):
     """A prompt of several thousand tokens lies in the file once; files of one response per prompt are as before."""
-    path, (first, second, third) = str(tmp_path / "store.pt"), rows(top_k=8)
+    path, (first, second, third) = str(tmp_path / "store.pt"), rows()
     several = [first, replace(third, id=second.id, prompt=second.prompt.clone()), second]
     Store(META, several).save(path)
     content, loaded = torch.load(path), Store.load(path).rows
     assert content["ids"] == [0, "q1", "q1"] and content["prompt_lengths"].tolist() == [4, 5]
     assert loaded[1].prompt is loaded[2].prompt and several[1].prompt is several[2].prompt
     for found, expected in zip(loaded, [first, third, second], strict=True):
-        assert torch.equal(found.response, expected.response) and torch.equal(found.top_ids, expected.top_ids)
+        assert torch.equal(found.response, expected.response)
     assert torch.equal(loaded[1].prompt, second.prompt)
     assert Store.load(path).fingerprint() == Store(META, several).fingerprint()
     with pytest.raises(ValueError, match="row q1: two prompts with one id"):
         Store(META, [second, replace(third, id=second.id)]).save(path)
 
 
-def test_a_file_that_was_written_before_there_were_distributions_loads(tmp_path):
+def test_a_file_with_next_token_distributions_loads_without_them(tmp_path):
+    """Earlier versions stored the likeliest next tokens too, with data.sft_top_k."""
     path = str(tmp_path / "store.pt")
     Store(META, rows()).save(path)
     content = torch.load(path)
-    del content["meta"]["top_k"]
-    torch.save(content, path)
-    assert Store.load(path).top_k == 0
+    content["meta"]["top_k"] = 8
+    content |= {"top_ids": torch.zeros(15, 8).int(), "top_log_probs": torch.zeros(15, 8).half()}
+    torch.save(content | {"rest_log_probs": torch.zeros(15).half()}, path)
+    assert Store.load(path).fingerprint() == Store(META, rows()).fingerprint()
 
 
 def test_rows_are_views_of_the_mapped_file(tmp_path):
     """Nothing is copied, so that a store takes what its file does."""
     path = tmp_path / "store.pt"
-    Store(META, rows(top_k=8)).save(str(path))
+    Store(META, rows()).save(str(path))
     loaded = Store.load(str(path))
     assert str(path) in Path("/proc/self/maps").read_text()
     first, last = loaded.rows[0], loaded.rows[-1]
-    for name in ("prompt", "response", "ref_log_probs", "top_ids", "top_log_probs", "rest_log_prob"):
+    for name in FIELDS:
         memory = getattr(first, name).untyped_storage()
         assert memory.data_ptr() == getattr(last, name).untyped_storage().data_ptr()
     Store(META, rows(1)).save(str(path))  # another process writes it anew
-    assert torch.equal(last.top_ids, rows(top_k=8)[-1].top_ids)
+    assert torch.equal(last.response, rows()[-1].response)
 
 
-@pytest.mark.parametrize(
-    ("break_row", "message"),
-    [
-        (lambda row: setattr(row, "ref_log_probs", row.ref_log_probs[:-1]), "row 2: 8 response tokens, 7 log-probs"),
-        (lambda row: setattr(row, "rest_log_prob", None), "row 2: top-k of shapes"),
-        (lambda row: setattr(row, "top_ids", row.top_ids[:, :7]), "row 2: top-k of shapes"),
-    ],
-)
-def test_an_incomplete_row_is_not_written(tmp_path, break_row, message):
-    broken = rows(3, top_k=8)
-    break_row(broken[2])
-    with pytest.raises(ValueError, match=message):
+def test_an_incomplete_row_is_not_written(tmp_path):
+    broken = rows()
+    broken[2].ref_log_probs = broken[2].ref_log_probs[:-1]
+    with pytest.raises(ValueError, match="row 2: 8 response tokens, 7 log-probs"):
         Store(META, broken).save(str(tmp_path / "store.pt"))
     assert not os.listdir(tmp_path)
 
@@ -127,14 +106,13 @@ def test_an_incomplete_row_is_not_written(tmp_path, break_row, message):
         (lambda c: c["response_lengths"].copy_(torch.tensor([15, 0, 0])), "response_lengths holds a length below 1"),
         (lambda c: c["ids"].pop(), "2 ids have 3 prompt_lengths"),
         (lambda c: c.update(ref_log_probs=c["ref_log_probs"].half()), "ref_log_probs is torch.float16 "),
-        (lambda c: c["meta"].update(top_k=0), r"top_ids is .*\(15, 8\), .* top_k=0 make .*\(15, 0\)"),
-        (lambda c: c.pop("rest_log_probs"), "rest_log_probs is missing"),
+        (lambda c: c.pop("ref_log_probs"), "ref_log_probs is missing"),
         (lambda c: c.pop("ids"), "ids or meta is missing"),
     ],
 )
 def test_parts_that_do_not_fit_together_are_named(tmp_path, change, sentence):
     path = str(tmp_path / "store.pt")
-    Store(META, rows(top_k=8)).save(path)
+    Store(META, rows()).save(path)
     content = torch.load(path)
     change(content)
     torch.save(content, path)
@@ -143,7 +121,7 @@ def test_parts_that_do_not_fit_together_are_named(tmp_path, change, sentence):
 
 
 def cut_short(path):
-    Store(META, rows(top_k=8)).save(path)
+    Store(META, rows()).save(path)
     Path(path).write_bytes(Path(path).read_bytes()[:-200])
 
 

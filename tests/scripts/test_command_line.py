@@ -14,7 +14,7 @@ ACTOR = "actor_rollout_ref.actor"
 KEYS = {
     **{name: f"{ACTOR}.{name}" for name in ("sft_loss_coeff", "sft_loss_mode", "alpha_coeff", "generate_sft")},
     "seed": "data.seed",
-    "sft_top_k": "data.sft_top_k",
+    "sft_coverage": "data.sft_coverage",
     "nnodes": "trainer.nnodes",
     "experiment_name": "trainer.experiment_name",
     "n": "presample.n",
@@ -39,7 +39,7 @@ def test_help_is_short(launcher, script):
         (["alpha", "my_run", "0.01", "0.8", "4"], {"alpha_coeff": "0.8", "seed": "4"}),
         (["dapo", "my_run", "5", "trainer.nnodes=4"], {"seed": "5", "nnodes": "4"}),
         (["offline_sampling", "sampling"], {"n": "8", "experiment_name": "sampling"}),
-        (["get_correct_data_tensor", "data.sft_top_k=64"], {"generate_sft": "True", "sft_top_k": "64"}),
+        (["get_correct_data_tensor", "data.sft_coverage=solved"], {"generate_sft": "True", "sft_coverage": "solved"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

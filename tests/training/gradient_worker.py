@@ -17,7 +17,7 @@ from verl.workers.engine.fsdp import transformer_impl
 
 from benchmarks.standalone_worker import actor_worker, batch_of
 from rl.configuration.compose import compose
-from verl.dph.objective import success_cap, topk_logprobs
+from verl.dph.objective import log_probs, success_cap
 from verl.dph.objective.advantages import MAXRL, likelihood_advantages
 from verl.dph.objective.rehearsal import over_accepted
 from verl.dph.pef.batch_fields import (
@@ -25,9 +25,6 @@ from verl.dph.pef.batch_fields import (
     OF_ANCHOR,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
-    PEF_REST_LOG_PROBS,
-    PEF_TOP_IDS,
-    PEF_TOP_LOG_PROBS,
 )
 from verl.dph.pef.store import Row
 from verl.dph.training.config import has_anchor, rehearses
@@ -38,7 +35,6 @@ EXP_ROWS, PEF_ROWS, MINI_BATCHES = 16, 8, 2
 ANCHOR_ROWS = (1, 2)
 # Which responses are correct, for the success cap and MaxRL: four groups of four, one after the other.
 GROUP, CORRECT = 4, (1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1)
-VOCABULARY, TOP_K = 64, 8
 
 
 def random_rows(count, seed):
@@ -51,12 +47,6 @@ def random_rows(count, seed):
         return Row(i, ids[:p], ids[p:], -3 * torch.rand(r, generator=g))
 
     return [row(i) for i in range(count)]
-
-
-def stored_distributions(rows, seed):
-    """For each row of D_pef (ids (R, k), log-probs (R, k), log-prob of the rest (R,)) of random distributions."""
-    g = torch.Generator().manual_seed(seed)
-    return [topk_logprobs.largest(2.0 * torch.randn(len(r.response), VOCABULARY, generator=g), TOP_K) for r in rows]
 
 
 def whole_step(of_anchor=()):
@@ -96,12 +86,9 @@ def whole_step(of_anchor=()):
                 "advantages": ones * torch.randn(1, generator=g),
                 "ref_log_prob": row.ref_log_probs + 0.7 * torch.randn(len(ones), generator=g),
                 PEF_REF_LOG_PROBS: torch.zeros(0),
-                PEF_TOP_IDS: torch.zeros(0, TOP_K, dtype=torch.int32),
-                PEF_TOP_LOG_PROBS: torch.zeros(0, TOP_K, dtype=torch.float16),
-                PEF_REST_LOG_PROBS: torch.zeros(0, dtype=torch.float16),
             }
         )
-    for i, (row, (ids, log_probs, rest)) in enumerate(zip(pef, stored_distributions(pef, seed=4), strict=True)):
+    for i, row in enumerate(pef):
         zeros = torch.zeros(len(row.response), dtype=torch.int64)
         pef_rows.append(
             fields(row, i // size)
@@ -109,9 +96,6 @@ def whole_step(of_anchor=()):
                 "response_mask": zeros,
                 "loss_mask": zeros,
                 PEF_REF_LOG_PROBS: row.ref_log_probs,
-                PEF_TOP_IDS: ids,
-                PEF_TOP_LOG_PROBS: log_probs,
-                PEF_REST_LOG_PROBS: rest,
                 OF_ANCHOR: torch.tensor(int(i % size in of_anchor)),
             }
         )
@@ -158,8 +142,6 @@ def rows_of_rank(rank, ranks, config):
         names -= {PEF_NUM_TOKENS, PEF_REF_LOG_PROBS}
     if not has_anchor(config):
         names -= {OF_ANCHOR, ANCHOR_NUM_TOKENS}
-    if actor.sft_loss_estimator != "topk":
-        names -= {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS}
     if not actor.use_kl_loss:
         names -= {"ref_log_prob"}
     return batch_of([{name: row[name] for name in names} for row in mine])
@@ -189,7 +171,6 @@ def run(worker, config, rank, ranks):
     # The ranks of a Ulysses group have the same rows, and the first of them has the metrics.
     rank, ranks = (number // actor.ulysses_sequence_parallel_size for number in (rank, ranks))
     data = rows_of_rank(rank, ranks, config)
-    topk = actor.sft_loss_estimator == "topk"
     tu.assign_non_tensor(
         data,
         mini_batch_size=len(data) * ranks // MINI_BATCHES,
@@ -199,8 +180,6 @@ def run(worker, config, rank, ranks):
         dataloader_kwargs={"shuffle": False},
         temperature=1.0,
         calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
-        distillation_use_topk=topk,
-        distillation_only=topk,
     )
     output = worker.train_mini_batch(data)
     for name, parameter in trained.items():
@@ -224,7 +203,7 @@ def main(model, folder, *variants):
         config = build_config(model, overrides.split(";"))
         torch.manual_seed(0)  # of LoRA's initial weights
         worker = actor_worker(config)
-        assert transformer_impl.logprobs_from_logits is topk_logprobs.log_probs_of  # actor_worker has put it in place
+        assert transformer_impl.logprobs_from_logits is log_probs.log_probs_of  # actor_worker has put it in place
         found = run(worker, config, rank, ranks)
         if rank == 0:
             save_file(found, os.path.join(folder, f"{name}.safetensors"))

@@ -26,14 +26,11 @@ from verl.dph.pef.batch_fields import (
     OF_ANCHOR,
     PEF_NUM_TOKENS,
     PEF_REF_LOG_PROBS,
-    PEF_REST_LOG_PROBS,
-    PEF_TOP_IDS,
-    PEF_TOP_LOG_PROBS,
 )
 from verl.dph.pef.store import Row
 from verl.dph.training import mixed_batch
 
-K, RANKS, MINI_BATCHES, EXP_ROWS = 4, 2, 2, 8
+RANKS, MINI_BATCHES, EXP_ROWS = 2, 2, 8
 FLOATS = ("old_log_probs", "advantages")
 
 
@@ -121,9 +118,6 @@ def pef_rows(count: int, seed: int) -> list[Row]:
             prompt=torch.randint(0, 50, (2 + i,), generator=g, dtype=torch.int32),
             response=torch.randint(0, 50, (r,), generator=g, dtype=torch.int32),
             ref_log_probs=-torch.rand(r, generator=g),
-            top_ids=torch.randint(0, 50, (r, K), generator=g, dtype=torch.int32),
-            top_log_probs=-torch.rand(r, K, generator=g).half(),
-            rest_log_prob=-torch.rand(r, generator=g).half(),
         )
 
     return [row(i) for i in range(count)]
@@ -190,21 +184,16 @@ def mini_batches_of_ranks(mixed: KVBatchMeta) -> dict[tuple[int, int], TensorDic
 @pytest.mark.parametrize("step", [1, 2])  # the second one on what the first one left in the queue
 def test_ranks_get_their_own_rows_of_the_store(batch, step):
     rows = pef_rows(4, seed=step)
-    with mixed_batch.mixed(batch, [(rows[:2], []), (rows[2:], [])], ranks=RANKS, top_k=True) as mixed:
+    with mixed_batch.mixed(batch, [(rows[:2], []), (rows[2:], [])], ranks=RANKS) as mixed:
         found = mini_batches_of_ranks(mixed)
         assert OF_ANCHOR not in mixed.fields
     for (rank, k), part in found.items():
         row = row_of(rows, k, rank)
         exp_rows = EXP_ROWS // RANKS // MINI_BATCHES
-        for name, expected in (
-            (PEF_REF_LOG_PROBS, row.ref_log_probs),
-            (PEF_TOP_IDS, row.top_ids),
-            (PEF_TOP_LOG_PROBS, row.top_log_probs),
-            (PEF_REST_LOG_PROBS, row.rest_log_prob),
-        ):
-            assert part[name].layout == torch.jagged and part[name].dtype == expected.dtype
-            assert part[name].offsets().diff().tolist() == [0] * exp_rows + [len(row.response)]
-            assert torch.equal(part[name].values(), expected)
+        log_probs = part[PEF_REF_LOG_PROBS]
+        assert log_probs.layout == torch.jagged and log_probs.dtype == torch.float32
+        assert log_probs.offsets().diff().tolist() == [0] * exp_rows + [len(row.response)]
+        assert torch.equal(log_probs.values(), row.ref_log_probs)
         tokens_of_mini_batch = sum(len(row.response) for row in rows[2 * k : 2 * k + 2])
         assert part[PEF_NUM_TOKENS].tolist() == [tokens_of_mini_batch] * (exp_rows + 1)
 
@@ -218,9 +207,7 @@ def test_ranks_get_their_own_rows_of_the_store(batch, step):
             assert len(last[name]) == len(row.response) and not last[name].any()
 
         of_exp_only = tu.index_select_tensor_dict(part, [0, 1])  # a micro-batch without D_pef rows
-        assert of_exp_only[PEF_TOP_IDS].values().shape == (0, K)
-        for name in (PEF_REF_LOG_PROBS, PEF_REST_LOG_PROBS):
-            assert of_exp_only[name].values().shape == (0,)
+        assert of_exp_only[PEF_REF_LOG_PROBS].values().shape == (0,)
 
 
 def test_every_rank_and_mini_batch_has_its_share_of_the_anchor_too(batch):
@@ -240,8 +227,7 @@ def test_every_rank_and_mini_batch_has_its_share_of_the_anchor_too(batch):
 def test_d_pef_rows_are_gone_after_the_step_also_when_it_fails(batch):
     rows = pef_rows(4, seed=4)
     step = mixed_batch.mixed(batch, [(rows[:2], []), (rows[2:], [])], ranks=RANKS)
-    with pytest.raises(ZeroDivisionError), step as mixed:
-        assert not {PEF_TOP_IDS, PEF_TOP_LOG_PROBS, PEF_REST_LOG_PROBS} & set(mixed.fields)
+    with pytest.raises(ZeroDivisionError), step:
         assert len(tq.kv_list(partition_id="train")["train"]) == EXP_ROWS + 4
         raise ZeroDivisionError
     assert sorted(tq.kv_list(partition_id="train")["train"]) == sorted(batch.keys)

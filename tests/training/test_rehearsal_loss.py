@@ -47,7 +47,7 @@ def micro(rows):
     return f"ppo_micro_batch_size_per_gpu={rows}"
 
 
-PER_SET, TOPK, REFERENCE = "sft_loss_normalization=per_set", "sft_loss_estimator=topk", "use_kl_loss=True"
+PER_SET, REFERENCE = "sft_loss_normalization=per_set", "use_kl_loss=True"
 UNBOUNDED = "sft_log_ratio_max=null"
 TAIL = ("sft_baseline=tail", UNBOUNDED)
 BOUND = DPHActorConfig.sft_log_ratio_max
@@ -105,11 +105,6 @@ ONE_RANK = {
     "reverse_kl": mode("reverse_kl", REFERENCE, NO_PEF, micro(8)),
     "alpha": mode("alpha", UNBOUNDED, micro(12)),
     "alpha_policy": mode("alpha", REFERENCE, NO_PEF, micro(8)),
-    "topk": mode("js_low_var", TOPK, ENTROPY, micro(12)),
-    "topk_bf16": mode("js_low_var", TOPK, *DYNAMIC, PACKED, BF16),
-    "topk_micro_2": mode("js_low_var", TOPK, micro(2)),
-    "topk_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
-    "topk_forward": mode("forward", TOPK, PER_SET, micro(12)),
     "joint_2_epochs": mode("js_low_var", "ppo_epochs=2", micro(12)),
     "lora": mode("js_low_var", micro(12), *LORA),
     "joint_masked": mode("js_low_var", micro(12), MASKED),
@@ -120,7 +115,6 @@ ONE_RANK = {
     "cap": mode("js_low_var", micro(12), CAP),
     "anchor": mode("forward", PER_SET, micro(12), *ANCHOR),
     "anchor_joint": mode("js_low_var", micro(2), ANCHOR[0]),
-    "anchor_topk": mode("js_low_var", PER_SET, TOPK, micro(12), *ANCHOR),
     "maxrl": mode("forward", PER_SET, micro(12), MAXRL),
     "per_set_no_rollout": mode("js_low_var", PER_SET, micro(3), NO_ROLLOUT),
     "reverse_kl_no_rollout": mode("reverse_kl", REFERENCE, NO_PEF, micro(4), NO_ROLLOUT),
@@ -132,14 +126,12 @@ TWO_RANKS = {
     "js_2_ranks": mode("js", REFERENCE, micro(3)),
     "js_estimators_2_ranks": mode("js", REFERENCE, *ESTIMATORS, micro(3)),
     "reverse_kl_2_ranks": mode("reverse_kl", REFERENCE, NO_PEF, *DYNAMIC),
-    "topk_2_ranks_packed": mode("js_low_var", TOPK, *DYNAMIC, PACKED),
     "lora_2_ranks": mode("js_low_var", micro(3), *LORA),
     "cap_2_ranks": mode("js_low_var", micro(3), CAP),
     "anchor_2_ranks": mode("forward", PER_SET, *DYNAMIC, *ANCHOR),
     "maxrl_2_ranks": mode("forward", PER_SET, micro(3), MAXRL),
     "joint_ulysses": mode("js_low_var", *ULYSSES),
     "js_ulysses": mode("js", REFERENCE, *ULYSSES),
-    "topk_ulysses": mode("js_low_var", TOPK, *ULYSSES),
 }
 
 
@@ -230,15 +222,6 @@ def weight_alpha(d):
     return (1 - d.exp() ** -ALPHA) / ALPHA
 
 
-def topk_js(p, q):
-    m = (p + q) / 2
-    return (p * (p / m).log() + q * (q / m).log()).sum(-1)
-
-
-def topk_forward(p, q):
-    return (p * (p / q).log()).sum(-1)
-
-
 def linear_above(bound, f, d):
     """f, and its tangent at the bound above it; None: no bound."""
     if bound is None:
@@ -292,7 +275,6 @@ class Formula:
     Attributes:
         normalization: joint or per_set.
         pef: divergence of d on stored tokens, linear above `bound`.
-        topk: of two distributions.
         weight: of grad log pi_theta on D_exp tokens, linear beyond +-`policy_bound`.
         balance: factor of the D_exp term; None: N_pef / N_exp.
         importance: largest importance weight.
@@ -307,7 +289,6 @@ class Formula:
 
     normalization: str
     pef: Callable | None = None
-    topk: Callable | None = None
     weight: Callable | None = None
     bound: float | None = BOUND
     policy_bound: float = 10.0
@@ -342,14 +323,7 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
     gradients = {}
 
     def divergence_of(row):
-        if formula.pef:
-            return linear_above(formula.bound, formula.pef, log_probs_of(model, row) - row["pef_ref_log_probs"])
-        ids = row["pef_top_ids"].long()
-        q = distributions(model, row).exp()
-        q_top = q.gather(1, ids)
-        q = torch.cat([q_top, q.scatter(1, ids, 0.0).sum(-1, keepdim=True)], -1)
-        p = torch.cat([row["pef_top_log_probs"], row["pef_rest_log_probs"][:, None]], -1).double().exp()
-        return formula.topk((p / p.sum(-1, keepdim=True)).float(), q)
+        return linear_above(formula.bound, formula.pef, log_probs_of(model, row) - row["pef_ref_log_probs"])
 
     for k in range(worker.MINI_BATCHES):
         model.zero_grad()
@@ -377,7 +351,7 @@ def plain_gradients(model_path, formula, eta=ETA, without=()):
             of_micro_batch = zip(*tokens[first : first + rows], strict=True)
             policy = policy + formula.policy * formula.policy_loss(*map(torch.cat, of_micro_batch)).sum()
         size = worker.PEF_ROWS // worker.MINI_BATCHES
-        for i, row in enumerate(pef_rows[k * size : (k + 1) * size] if formula.pef or formula.topk else []):
+        for i, row in enumerate(pef_rows[k * size : (k + 1) * size] if formula.pef else []):
             value = divergence_of(row)
             if formula.anchor is not None and i in worker.ANCHOR_ROWS:
                 on_anchor, n_anchor = on_anchor + formula.anchor * value.sum(), n_anchor + len(value)
@@ -422,15 +396,12 @@ FORMULAS = {
     ),
     "reverse_kl": Formula("joint", weight=lambda d: d),
     "alpha_policy": Formula("joint", weight=weight_alpha),
-    "topk": Formula("joint", topk=topk_js),
-    "topk_forward": Formula("per_set", topk=topk_forward),
     "bonus": Formula("joint", pef=js_doubled, bonus=0.1),
     "kl_cov_micro_4": Formula("per_set", pef=lambda d: -d, policy_loss=kl_cov, rows=4),
     "clip_cov": Formula("joint", pef=js_doubled, policy_loss=clip_cov),
     "cap": Formula("joint", pef=js_doubled, capped=CAPPED_ROWS),
     "anchor": Formula("per_set", pef=lambda d: -d, anchor=ANCHOR_COEFF),
     "anchor_joint": Formula("joint", pef=js_doubled, anchor=ETA),
-    "anchor_topk": Formula("per_set", topk=topk_js, anchor=ANCHOR_COEFF),
     "maxrl": Formula("per_set", pef=lambda d: -d, advantages=MAXRL_ADVANTAGES),
 }
 
@@ -454,16 +425,12 @@ def test_gradient_is_the_formulas(found, random_model, variant):
         ("js_2_ranks", "js"),
         ("js_estimators_2_ranks", "js_estimators"),
         ("reverse_kl_2_ranks", "reverse_kl"),
-        ("topk_micro_2", "topk"),
-        ("topk_packed", "topk"),
-        ("topk_2_ranks_packed", "topk"),
         ("lora_2_ranks", "lora"),
         ("cap_2_ranks", "cap"),
         ("maxrl_2_ranks", "maxrl"),
         ("anchor_2_ranks", "anchor"),
         ("joint_ulysses", "joint"),
         ("js_ulysses", "js"),
-        ("topk_ulysses", "topk"),
     ],
 )
 def test_gradient_and_metrics_do_not_depend_on_ranks_or_micro_batches(found, variant, same_as):
@@ -474,7 +441,7 @@ def test_gradient_and_metrics_do_not_depend_on_ranks_or_micro_batches(found, var
         torch.testing.assert_close(found[variant][name], found[same_as][name], rtol=1e-4, atol=1e-6, msg=name)
 
 
-@pytest.mark.parametrize(("variant", "same_as"), [("joint_bf16", "joint"), ("topk_bf16", "topk")])
+@pytest.mark.parametrize(("variant", "same_as"), [("joint_bf16", "joint")])
 def test_bf16_only_rounds_the_gradient(found, variant, same_as):
     names = [name for name in found[same_as] if name[0] in "01"]
     whole, rounded = (torch.cat([found[run][name].flatten() for name in names]) for run in (same_as, variant))

@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from rl.checks.files import files_of
 from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.training import Baselines, Eta, Rehearsal
-from verl.dph.checks.model import data_parallel_ranks, roles
+from verl.dph.checks.model import data_parallel_ranks
 from verl.dph.objective.advantages import MAXRL, PKPO, W_REINFORCE
 from verl.dph.objective.eta import WITH_WARMUP
 from verl.dph.objective.terms import MODES, TAIL_FORMS
@@ -46,26 +46,6 @@ def store_writing(config: DictConfig) -> Iterator[str]:
             f"{data.sft_coverage} would "
             "take them from the pre-sampling: leave sft_coverage=mastered, or sft_responses=null."
         )
-    if not data.sft_top_k:
-        return
-    ulysses = next(roles(config)).ulysses
-    if ulysses > 1:
-        yield (
-            f"data.sft_top_k={data.sft_top_k} is taken from whole sequences, and "
-            f"actor.ulysses_sequence_parallel_size={ulysses} cuts them: write the store with size 1, it fits every "
-            "size."
-        )
-    yield from _without_logits(config, f"data.sft_top_k={data.sft_top_k}", "set data.sft_top_k=0")
-
-
-def _without_logits(config: DictConfig, setting: str, instead: str) -> Iterator[str]:
-    model, engine = config.actor_rollout_ref.model, config.actor_rollout_ref.actor.fsdp_config
-    for key, holder in (("use_fused_kernels", model), ("pad_to_length", engine)):
-        if holder.get(key):
-            yield (
-                f"{key}={holder.get(key)} does not go with {setting}: verl gives no logits then; switch it off, or "
-                f"{instead}."
-            )
 
 
 def loss_of_micro_batches(config: DictConfig) -> Iterator[str]:
@@ -94,14 +74,12 @@ def unread(config: DictConfig) -> Iterator[str]:
         return
     on_pef, on_exp = active_forms(config)
     has_term = on_pef or on_exp
-    sampled = on_pef and actor.sft_loss_estimator == "sampled"
     linear = (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1")
     is_read = {name: other.mode == actor.sft_loss_mode for other in DIVERGENCES.values() for name in other.reads}
     is_read["sft_js_exp_weight"] &= on_pef and on_exp
-    is_read["sft_kl_estimator"] &= sampled
+    is_read["sft_kl_estimator"] &= on_pef
     is_read |= dict.fromkeys(("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form"), has_term)
-    is_read |= {"policy_loss_coeff": has_term, "sft_loss_estimator": on_pef, "sft_baseline": sampled}
-    is_read |= {"sft_log_ratio_max": sampled and not linear}
+    is_read |= {"policy_loss_coeff": has_term, "sft_baseline": on_pef, "sft_log_ratio_max": on_pef and not linear}
     is_read |= dict.fromkeys(("sft_importance_max", "sft_policy_log_ratio_max"), on_exp)
     found = [(f"actor.{name}", actor[name], Rehearsal.default(name), read) for name, read in is_read.items()]
     control, has_warmup = actor.sft_loss_control, actor.sft_loss_control.type in WITH_WARMUP
@@ -114,8 +92,8 @@ def unread(config: DictConfig) -> Iterator[str]:
     for key, value, default, read in found:
         if not read and value not in (None, default):
             yield (
-                f"{key}={value} has no effect with {_mode(actor)}, sft_loss_estimator={actor.sft_loss_estimator} and "
-                f"adv_estimator={algorithm.adv_estimator}: remove it, or choose what reads it."
+                f"{key}={value} has no effect with {_mode(actor)} and adv_estimator={algorithm.adv_estimator}: remove "
+                "it, or choose what reads it."
             )
 
 
@@ -139,8 +117,6 @@ def divergence(config: DictConfig) -> Iterator[str]:
             f"actor.use_kl_loss=True{hint}; verl's own KL term is left out."
         )
     yield from _baseline(actor, mode)
-    if actor.sft_loss_estimator == "topk":
-        yield from _without_logits(config, "actor.sft_loss_estimator=topk", "use sft_loss_estimator=sampled")
     control = actor.sft_loss_control
     if control.type == "warmup" and control.warmup_steps == 0:
         yield "actor.sft_loss_control.warmup_steps=0 must be at least 1 with type=warmup."

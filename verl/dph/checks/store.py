@@ -14,13 +14,12 @@ from rl.common.fingerprint import short
 from rl.common.text import number_of
 from rl.data.rows import ids_of
 from rl.data.split import model_of
-from rl.data.training_run import read_manifest
 from verl.dph.pef.origin import origin_of
 from verl.dph.pef.refinement import failed_ids
 from verl.dph.pef.row_filter import usable
 from verl.dph.pef.row_sources import check_texts
 from verl.dph.pef.store import DELETE, Store
-from verl.dph.training import checkpoint_parts, resume
+from verl.dph.training import checkpoint_parts
 from verl.dph.training.config import has_anchor, has_divergence, rehearses
 from verl.dph.training.pef_feed import PefFeed
 
@@ -40,15 +39,8 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
         return
     store = _checked_store(config) if rehearses(config) else None
     feed = PefFeed(config, store, _checked_anchor(config) if has_anchor(config) else None)
-    if resumed is None:
-        return
-    checkpoint_parts.load(resumed, checkpoint_parts.parts_of(feed))
-    if store is None or config.actor_rollout_ref.actor.sft_loss_estimator != "topk":
-        return
-    # The saved order does not depend on k.
-    before = ((read_manifest(resumed) or {}).get("store") or {}).get("top_k", store.top_k)
-    if before != store.top_k:
-        resume.reject(config, resumed, [f"data.sft_top_k of {config.data.sft_pt} was {before} and is {store.top_k}"])
+    if resumed is not None:
+        checkpoint_parts.load(resumed, checkpoint_parts.parts_of(feed))
 
 
 def check_split(data: DictConfig, keys: Sequence[str], model: str) -> None:
@@ -133,19 +125,9 @@ def _checked_anchor(config: DictConfig) -> Store:
     path = os.path.expanduser(config.data.sft_anchor_pt)
     store = Store.load(path)
     store.check_origin(path, origin_of(config))
-    _check_top_k(store, path, config)
     rows = usable(store, config, "sft_anchor")
     logger.info("The anchor %s (%s): rehearsing on %s", path, store.size(path), rows)
     return rows.store
-
-
-def _check_top_k(store: Store, path: str, config: DictConfig) -> None:
-    if config.actor_rollout_ref.actor.sft_loss_estimator == "topk" and not store.top_k:
-        raise UserError(
-            f"D_pef store {path} holds no next-token distributions, which actor.sft_loss_estimator=topk compares: "
-            "run dph store data.sft_top_k=64, which adds them, or "
-            "use sft_loss_estimator=sampled."
-        )
 
 
 def _checked_store(config: DictConfig) -> Store:
@@ -157,15 +139,14 @@ def _checked_store(config: DictConfig) -> Store:
     _check_prompts(store, path, config.data)
     names = (name for key in ("sft_files", "train_files", "sft_wrong_files") for name in files_of(config.data[key]))
     check_texts(store, path, config, [file for file in dict.fromkeys(names) if file.is_file()])
-    _check_top_k(store, path, config)
     rows = usable(store, config)
     logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
     actor = config.actor_rollout_ref.actor
-    is_sft = (actor.sft_loss_mode, actor.sft_loss_estimator, actor.sft_kl_estimator) == ("forward", "sampled", "k1")
+    is_sft = (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1")
     if "responses" in store.meta and not is_sft:
         logger.warning(
             "The responses of %s were not sampled from the initial policy, so sft_loss_mode=%s as set here is not a "
-            "divergence on them; sft_loss_mode=forward with k1, sampled, is supervised fine-tuning.",
+            "divergence on them; sft_loss_mode=forward with k1 is supervised fine-tuning.",
             path,
             actor.sft_loss_mode,
         )

@@ -22,7 +22,7 @@ Read in this order:
     f_divergences.py                each divergence, as a function of log u, and its three estimators
     terms.py                        which divergence a mode has on D_pef and on D_exp
     rehearsal.py                    L, for a micro-batch
-    topk.py, topk_logprobs.py       in place of one stored token: the divergence of whole next-token distributions
+    log_probs.py                    log-probs of tokens from logits, with which our workers replace verl's
     eta.py                          eta of every step
 
 verl/dph/training/trainer.py is the step around it; its terms are resolved once, when the workers get the loss.

@@ -15,7 +15,7 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
 
-from verl.dph.objective import f_divergences, topk
+from verl.dph.objective import f_divergences
 from verl.dph.objective.f_divergences import Integrand
 from verl.dph.objective.terms import Terms
 from verl.dph.pef.batch_fields import ANCHOR_NUM_TOKENS, OF_ANCHOR, PEF_NUM_TOKENS, PEF_REF_LOG_PROBS
@@ -36,9 +36,7 @@ UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
 ACCEPTED_SHARE, OF_ACCEPTED = "dph/accepted_share", "of_accepted/"
 
 
-def rehearsal_loss(
-    config, data: TensorDict, model_output: dict | None = None, dp_group=None, student_logits=None, *, terms: Terms
-):
+def rehearsal_loss(config, data: TensorDict, model_output: dict, dp_group=None, *, terms: Terms):
     """policy_loss_coeff times verl's `ppo_loss` on D_exp rows, plus eta times the mode's divergences, of a micro-batch.
 
     Normalised over the global mini-batch (all ranks and micro-batches), so that the gradient depends neither on the
@@ -49,20 +47,13 @@ def rehearsal_loss(
     Args:
         config: DPHActorConfig.
         data: the micro-batch: jagged fields of verl's and, with D_pef, those of pef/batch_fields.py.
-        model_output: "log_probs", jagged (B, prompt + response), float32, and "entropy" if requested; with
-            sft_loss_estimator=topk what `topk.log_probs_and_divergence` returned.
+        model_output: "log_probs", jagged (B, prompt + response), float32, and "entropy" if requested.
         terms: the divergences of the run.
-        student_logits: given instead of model_output when the engine calls this in the forward pass (topk).
 
     Returns:
-        The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank; for student_logits
-        what `topk.log_probs_and_divergence` returns.
+        The loss, a scalar, and metrics that have the same keys in every micro-batch on every rank.
     """
     has_pef = terms.pef is not None
-    if student_logits is not None:
-        return topk.log_probs_and_divergence(terms, student_logits, data)
-    assert model_output is not None
-
     # If every rollout of a mini-batch failed, it has no D_exp token.
     dp_size, exp_tokens = data["dp_size"], max(data["batch_num_tokens"], 1)
     pef_tokens = int(data[PEF_NUM_TOKENS][0]) if has_pef else 0
@@ -87,11 +78,8 @@ def rehearsal_loss(
         metrics |= {OF_ACCEPTED + name: _summed(value * of_exp) for name, value in found.items()}
     for name, tokens, weight, rows in _stored_sets(config, data, eta) if terms.pef else ():
         log_ratio = _log_ratio(log_probs, data, rows)
-        if config.sft_loss_estimator == "topk":
-            divergence_sum, found = _topk_form(model_output, data, rows)
-        else:
-            assert terms.pef is not None
-            divergence_sum, found = _sampled_form(terms.pef, log_ratio, config.sft_log_ratio_max)
+        assert terms.pef is not None
+        divergence_sum, found = _generator_form(terms.pef, log_ratio, config.sft_log_ratio_max)
         of_set = dp_size / tokens
         rehearsal = rehearsal + weight * divergence_sum * (dp_size / all_tokens if joint else of_set)
         if name == ANCHOR:
@@ -144,7 +132,7 @@ def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tupl
     return 0.0 * model_output["log_probs"].values().sum(), metrics | nothing
 
 
-def _sampled_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
+def _generator_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
     """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics."""
     value = f_divergences.with_linear_tail(f, log_ratio, upper).sum()
     with torch.no_grad():
@@ -158,14 +146,6 @@ def _sampled_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) ->
             REMOVED_WEIGHT: (weight - kept).abs().sum(),
         }
     return value, found
-
-
-def _topk_form(model_output: dict, data: TensorDict, rows: torch.Tensor | None) -> tuple[torch.Tensor, dict]:
-    """The divergence between stored and current next-token distributions, summed over the tokens of `rows`."""
-    names = topk.DIVERGENCE, topk.KL
-    values = (no_padding_2_padding(model_output[name], data) for name in names)
-    value, kl = ((of_token if rows is None else of_token[rows]).sum() for of_token in values)
-    return value, {"dph/divergence": value, "dph/kl_ref_policy": kl}
 
 
 def _policy_form(f: Integrand, log_probs: torch.Tensor, data: TensorDict, config) -> tuple[torch.Tensor, dict]:

@@ -38,13 +38,10 @@ class Terms:
     Attributes:
         pef: on D_pef rows, or None.
         exp: on D_exp rows, or None.
-        pef_distance: the non-negative divergence that `pef` estimates, for whole distributions. It differs from `pef`
-            for the tail forms and k1 only.
     """
 
     pef: Integrand | None = None
     exp: Integrand | None = None
-    pef_distance: Integrand | None = None
 
 
 def terms_of(mode: str, *, on_pef: bool, on_exp: bool, alpha: float, kl_estimator: str, baseline: str) -> Terms:
@@ -59,10 +56,10 @@ def terms_of(mode: str, *, on_pef: bool, on_exp: bool, alpha: float, kl_estimato
     """
     if not (on_pef or on_exp):
         return Terms()
-    distance, exp = HALVES[mode] if on_pef and on_exp else (MODES[mode], MODES[mode])
-    pef = TAIL_FORMS[distance] if baseline == "tail" else distance
+    pef, exp = HALVES[mode] if on_pef and on_exp else (MODES[mode], MODES[mode])
+    pef = TAIL_FORMS[pef] if baseline == "tail" else pef
     if mode == "forward" and kl_estimator == "k1":
         pef = f_divergences.forward_kl_k1
     if mode == "alpha":
-        pef, exp, distance = (partial(f, alpha=alpha) for f in (pef, exp, distance))
-    return Terms(pef if on_pef else None, exp if on_exp else None, distance if on_pef else None)
+        pef, exp = (partial(f, alpha=alpha) for f in (pef, exp))
+    return Terms(pef if on_pef else None, exp if on_exp else None)

@@ -13,18 +13,6 @@ PEF_REF_LOG_PROBS, PEF_NUM_TOKENS = "pef_ref_log_probs", "pef_num_tokens"
 # optimizer mini-batch over all ranks, which PEF_NUM_TOKENS does not count.
 OF_ANCHOR, ANCHOR_NUM_TOKENS = "pef_of_anchor", "pef_anchor_num_tokens"
 
-# With sft_loss_estimator=topk, also per response token of a D_pef row: k token ids (k, int32), pi_ref's log-probs of
-# them (k, float16), and of all other tokens together (float16).
-PEF_TOP_IDS, PEF_TOP_LOG_PROBS = "pef_top_ids", "pef_top_log_probs"
-PEF_REST_LOG_PROBS = "pef_rest_log_probs"
-
-ROW_FIELD_OF = {PEF_TOP_IDS: "top_ids", PEF_TOP_LOG_PROBS: "top_log_probs", PEF_REST_LOG_PROBS: "rest_log_prob"}
-
-
-def stored_fields(top_k: bool) -> dict[str, str]:
-    """The fields that a mixed batch takes from the store: {name in the batch: field of store.Row}."""
-    return {PEF_REF_LOG_PROBS: "ref_log_probs"} | (ROW_FIELD_OF if top_k else {})
-
 
 def token_fields(rows: list[Row]) -> dict[str, list[torch.Tensor]]:
     """verl's fields of token ids and positions, one tensor per row."""

@@ -1,10 +1,9 @@
 """Write the D_pef store: `actor.generate_sft=True` (scripts/*/get_correct_data_tensor.sh).
 
 By default every near-perfect prompt is sampled once more (docs/explanation/method.md, refinement). A correct sample is
-stored as token ids with the reference log-probs of the training engine, and with data.sft_top_k the likeliest next
-tokens at every position. Prompts whose sample fails are listed in a file beside the near-perfect ones (refinement.py).
-Samples and log-probs are kept in files until the store is complete, so a stopped run resumes. The store gets its name
-only after some of its rows, computed again, agree.
+stored as token ids with the reference log-probs of the training engine. Prompts whose sample fails are listed in a file
+beside the near-perfect ones (refinement.py). Samples and log-probs are kept in files until the store is complete, so a
+stopped run resumes. The store gets its name only after some of its rows, computed again, agree.
 
 With data.sft_coverage=solved, several responses per prompt, or data.sft_responses, the rows are given (row_sources.py):
 nothing is sampled, and no prompt fails.
@@ -15,7 +14,6 @@ import contextlib
 import logging
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +40,15 @@ def write_store(
     *,
     client: Callable[[], Any],
     free_rollouts: Callable[[], object],
-    reference: Callable[..., dict[str, list[torch.Tensor]]],
+    reference: Compute,
 ) -> None:
     """Sample or read responses, write data.sft_pt with their log-probs, and list the prompts whose sample failed.
-
-    A store that exists already only gets the next-token distributions of data.sft_top_k, if missing.
 
     Args:
         config: verl's trainer settings. The rollout servers and the training engine hold the initial policy.
         client: makes a client of the rollout servers.
         free_rollouts: lets the rollout servers free their weights and caches; nothing is sampled from then on.
-        reference: `ref_logprobs.reference_of` of the training engine, which takes rows and top_k.
+        reference: `ref_logprobs.reference_of` of the training engine.
 
     Raises:
         UserError: no near-perfect prompt survives, the scorer is unreachable, a file cannot be written, or the engine
@@ -63,23 +59,18 @@ def write_store(
     path = Path(data.sft_pt).expanduser()
     parts = path.with_suffix(".parts")
     origin, source = origin_of(config), source_of(data)
-    store = finished_store(path, correct, source)
-    if store is None:
-        store = given_rows(config) if source else _sampled(config, client)
-        store.meta |= origin | source
-    elif data.sft_top_k in (0, store.top_k):
+    if is_finished(path, correct, source):
         shutil.rmtree(parts, ignore_errors=True)
         logger.info("%s is complete: nothing to do (%s to write it anew)", path, DELETE)
         return
+    store = given_rows(config) if source else _sampled(config, client)
+    store.meta |= origin | source
     free_rollouts()
-    compute: Compute = partial(reference, top_k=data.sft_top_k)
-    found = fill_in_parts(
-        store.rows, compute, folder=parts, size=data.sft_reference_rows, origin=origin | {"top_k": data.sft_top_k}
-    )
+    found = fill_in_parts(store.rows, reference, folder=parts, size=data.sft_reference_rows, origin=origin)
     if found:
         logger.info("%d of %d rows had their log-probs in %s", found, len(store), parts)
     failed = 0 if source else refinement.write_failed(data, solved={row.id for row in store.rows})
-    _write_checked(store, path, compute, config)
+    _write_checked(store, path, reference, config)
     if source:
         logger.info("%s holds %d responses to %s prompts (%s)", path, len(store), store.meta["kept"], store.size(path))
     else:
@@ -95,13 +86,13 @@ def write_store(
     shutil.rmtree(parts)
 
 
-def _write_checked(store: Store, path: Path, compute, config: DictConfig) -> None:
+def _write_checked(store: Store, path: Path, reference: Compute, config: DictConfig) -> None:
     """Write the store, and give it its name once its rows, read back, agree with the engine."""
     tolerance = Tolerance.of(str(store.meta["engine_dtype"]), config.data.sft_check_tolerance)
     with atomic_write.replacing(path) as unchecked:
         store.save(str(unchecked))
         written = Store.load(str(unchecked))
-        worst = check_reference(written, str(path), compute, tolerance=tolerance, seed=config.data.sft_seed)
+        worst = check_reference(written, str(path), reference, tolerance=tolerance, seed=config.data.sft_seed)
     logger.info("reference log-probs computed again differ by %.2g nats in the worst row (%s)", worst, tolerance)
 
 
@@ -128,16 +119,14 @@ def _sampled(config: DictConfig, client: Callable[[], Any]) -> Store:
     return Store({"prompts": len(job.prompts), "kept": len(rows), "scorer": read_metadata(job.output).scorer}, rows)
 
 
-def finished_store(path: Path, correct: Path, source: dict) -> Store | None:
-    """The store, if it exists and is complete: one of refinement samples, if no prompt of `correct` is new to it.
+def is_finished(path: Path, correct: Path, source: dict) -> bool:
+    """Whether the store exists and is complete: one of refinement samples, if no prompt of `correct` is new to it.
 
     Raises:
         UserError: its rows come from another source.
     """
     if not path.exists():
-        return None
+        return False
     store = Store.load(str(path))
     check_source(store, path, source)
-    if source:
-        return store
-    return store if refinement.is_complete(store, correct) else None
+    return bool(source) or refinement.is_complete(store, correct)

@@ -22,16 +22,15 @@ from verl.workers.utils.padding import response_from_nested
 
 from rl.common.atomic_write import replacing
 from rl.common.errors import UserError
-from verl.dph.pef.batch_fields import ROW_FIELD_OF, jagged, token_fields
-from verl.dph.pef.store import Row, rows_digest, stored_dtype
+from verl.dph.pef.batch_fields import jagged, token_fields
+from verl.dph.pef.store import Row, rows_digest
 
-# What the engine computes for a list of rows: {field of Row: one tensor per row}.
-Compute = Callable[[list[Row]], dict[str, list[torch.Tensor]]]
+# The engine's log-probs of the responses of a list of rows: (R,) float32 per row, nats.
+Compute = Callable[[list[Row]], list[torch.Tensor]]
+_NAME = "ref_log_probs"  # in a part's file
 
 
-def reference_of(
-    workers: Any, rollout: DictConfig, rows: list[Row], *, ranks: int, top_k: int
-) -> dict[str, list[torch.Tensor]]:
+def reference_of(workers: Any, rollout: DictConfig, rows: list[Row], *, ranks: int) -> list[torch.Tensor]:
     """Log-probs of the responses of `rows`, computed through TransferQueue as in a training step, sharded over ranks.
 
     Args:
@@ -39,11 +38,9 @@ def reference_of(
         rollout: actor_rollout_ref.rollout.
         rows: any number. The engine cuts them into micro-batches itself, which without dynamic batching are whole.
         ranks: that see different rows.
-        top_k: likeliest next tokens per position, 0 for none.
 
     Returns:
-        {field of Row: one tensor per row}, nats: `ref_log_probs` (R,) float32 at the training temperature, and with
-        top_k > 0 also `top_ids`, `top_log_probs` (R, top_k) and `rest_log_prob` (R,).
+        (R,) float32 per row, nats, at the training temperature.
     """
     multiple = ranks
     if not rollout.log_prob_use_dynamic_bsz:
@@ -62,25 +59,17 @@ def reference_of(
     }
     try:
         batch = KVBatchMeta(keys=keys, tags=tags, partition_id="train", fields=list(fields), extra_info=settings)
-        if top_k:
-            batch.extra_info["top_k"] = top_k
-            workers.compute_top_k(batch)
-        else:
-            workers.compute_log_prob(batch)
-        wanted = ["log_probs", "response_mask", *(ROW_FIELD_OF if top_k else [])]
-        data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=wanted)
+        workers.compute_log_prob(batch)
+        data = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["log_probs", "response_mask"])
     finally:
         tq.kv_clear(keys=keys, partition_id="train")
     # Copied, because they are views of tensors that also hold the prompts' log-probs.
     responses = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
-    found = {"ref_log_probs": [part.to(torch.float32, copy=True) for part in responses]}
-    if top_k:
-        found |= {of_row: data[name].unbind() for name, of_row in ROW_FIELD_OF.items()}
-    return {name: list(values)[: len(rows)] for name, values in found.items()}
+    return [part.to(torch.float32, copy=True) for part in responses[: len(rows)]]
 
 
 def fill_in_parts(rows: list[Row], compute: Compute, *, folder: Path, size: int, origin: dict) -> int:
-    """Set the fields that `compute` returns in every row, `size` rows at a time; each part is written before the next.
+    """Set ref_log_probs of every row, `size` rows at a time; each part is written before the next.
 
     Args:
         folder: of the parts; created if missing, left for the caller to delete.
@@ -101,13 +90,12 @@ def fill_in_parts(rows: list[Row], compute: Compute, *, folder: Path, size: int,
             path, key = folder / f"{number:05}.safetensors", _key(part, origin)
             values = _read(path, key, part)
             if values is None:
-                values = {name: [v.to(stored_dtype(name)) for v in of_rows] for name, of_rows in compute(part).items()}
+                values = compute(part)
                 _write(path, key, values)
             else:
                 found += len(part)
-            for name, of_rows in values.items():
-                for row, value in zip(part, of_rows, strict=True):
-                    setattr(row, name, value)
+            for row, log_probs in zip(part, values, strict=True):
+                row.ref_log_probs = log_probs
             progress.update(len(part))
     return found
 
@@ -118,22 +106,21 @@ def _key(rows: list[Row], origin: dict) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path, key: str, rows: list[Row]) -> dict[str, list[torch.Tensor]] | None:
+def _read(path: Path, key: str, rows: list[Row]) -> list[torch.Tensor] | None:
     """The values of a part, None when its file is missing, unreadable, or of other rows or another origin."""
     try:
         with safe_open(path, "pt") as file:
             if (file.metadata() or {}).get("key") != key:
                 return None
-            lengths = [len(row.response) for row in rows]
-            return {name: list(file.get_tensor(name).split(lengths)) for name in file.keys()}  # noqa: SIM118
+            return list(file.get_tensor(_NAME).split([len(row.response) for row in rows]))
     except (OSError, SafetensorError):
         return None
 
 
-def _write(path: Path, key: str, values: dict[str, list[torch.Tensor]]) -> None:
+def _write(path: Path, key: str, values: list[torch.Tensor]) -> None:
     try:
         with replacing(path) as aside:
-            save_file({name: torch.cat(of_rows) for name, of_rows in values.items()}, aside, metadata={"key": key})
+            save_file({_NAME: torch.cat(values)}, aside, metadata={"key": key})
     except (OSError, SafetensorError) as error:
         raise UserError(
             f"{path} cannot be written ({error}): make room and re-run the same command to resume."

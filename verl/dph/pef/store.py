@@ -2,8 +2,7 @@
 
 A `.pt` file of plain tensors, lists and numbers, readable with torch.load(weights_only=True). Token sequences are
 concatenated in one tensor, with their lengths in another; nothing is tokenised again. Rows with the same id are
-responses to one prompt, which the file holds once. With data.sft_top_k it also holds the reference's k most probable
-next tokens at every response position.
+responses to one prompt, which the file holds once.
 
 The file is memory-mapped, and rows are views of it in its dtypes: a page is in memory at most once, and only after a
 training step has used it.
@@ -23,15 +22,8 @@ from rl.common.text import in_bytes
 
 FORMAT = "dph-store/1"
 
-# Fields with a value per response token: their name and dtype in the file. A file has all of the last three or none.
-_RESPONSE_FIELDS = {
-    "response": ("responses", torch.int32),
-    "ref_log_probs": ("ref_log_probs", torch.float32),
-    "top_ids": ("top_ids", torch.int32),
-    "top_log_probs": ("top_log_probs", torch.float16),
-    "rest_log_prob": ("rest_log_probs", torch.float16),
-}
-_TOP_FIELDS = ("top_ids", "top_log_probs", "rest_log_prob")
+# Fields with a value per response token: their name and dtype in the file.
+_RESPONSE_FIELDS = {"response": ("responses", torch.int32), "ref_log_probs": ("ref_log_probs", torch.float32)}
 # Keys of `Store.meta` that log-probs and prompts depend on, and their names in messages.
 _ORIGIN = {
     "model_hash": "model",
@@ -50,7 +42,7 @@ DELETE = "delete it, and the .samples.jsonl beside it if there is one"
 
 @dataclass(slots=True)
 class Row:
-    """A response and its prompt: P prompt tokens, R response tokens, k next tokens per response position.
+    """A response and its prompt: P prompt tokens, R response tokens.
 
     A row read from a file has these dtypes; a row that is not written yet may have wider ones.
 
@@ -58,18 +50,12 @@ class Row:
         id: of the prompt; rows that share it are responses to the same prompt.
         prompt, response: (P,) and (R,) int32 token ids.
         ref_log_probs: (R,) float32, nats, of the response's tokens. None until the training engine has computed it.
-        top_ids: (R, k) int32, the k most probable tokens at each response position; None in a store without them.
-        top_log_probs: (R, k) float16, nats, descending.
-        rest_log_prob: (R,) float16, nats: log of the probability of all other tokens, -inf when k is the vocabulary.
     """
 
     id: int | str
     prompt: torch.Tensor
     response: torch.Tensor
     ref_log_probs: torch.Tensor | None
-    top_ids: torch.Tensor | None = None
-    top_log_probs: torch.Tensor | None = None
-    rest_log_prob: torch.Tensor | None = None
 
 
 @dataclass
@@ -93,11 +79,6 @@ class Store:
         """Response tokens of all rows."""
         return sum(len(row.response) for row in self.rows)
 
-    @property
-    def top_k(self) -> int:
-        """Next tokens stored per response position, 0 for none."""
-        return self.rows[0].top_ids.shape[1] if self.rows and self.rows[0].top_ids is not None else 0
-
     def save(self, path: str) -> None:
         """Write the file atomically.
 
@@ -106,16 +87,15 @@ class Store:
         Raises:
             UserError: the file cannot be written.
         """
-        top_k = self.top_k
         first_of: dict[int | str, Row] = {}
         for row in self.rows:
-            _check_row(row, top_k)
+            _check_row(row)
             if not torch.equal(first_of.setdefault(row.id, row).prompt, row.prompt):
                 raise ValueError(f"row {row.id}: two prompts with one id")
         prompts = list(first_of.values())
         content = {
             "format": FORMAT,
-            "meta": dict(self.meta, rows=len(self), response_tokens=self.num_tokens, top_k=top_k),
+            "meta": dict(self.meta, rows=len(self), response_tokens=self.num_tokens),
             "ids": [row.id for row in self.rows],
             "prompt_lengths": torch.tensor([len(row.prompt) for row in prompts], dtype=torch.int64),
             "response_lengths": torch.tensor([len(row.response) for row in self.rows], dtype=torch.int64),
@@ -124,8 +104,7 @@ class Store:
         for row in self.rows:
             row.prompt = first_of[row.id].prompt
         for name, (stored_as, dtype) in _RESPONSE_FIELDS.items():
-            if top_k or name not in _TOP_FIELDS:
-                content[stored_as] = _joined(self.rows, name, dtype)
+            content[stored_as] = _joined(self.rows, name, dtype)
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         try:
             with atomic_write.replacing(path) as temporary:
@@ -167,19 +146,13 @@ class Store:
             prompts = [prompt_of[id] for id in ids]
         columns = {"id": ids, "prompt": prompts}
         for name, (stored_as, _) in _RESPONSE_FIELDS.items():
-            if stored_as in content:
-                columns[name] = content[stored_as].split(lengths)
+            columns[name] = content[stored_as].split(lengths)
         rows = [Row(**dict(zip(columns, parts, strict=True))) for parts in zip(*columns.values(), strict=True)]
         return cls(content["meta"], rows)
 
     def size(self, path: str | os.PathLike) -> str:
-        """The size of the file at `path` in words: tokens, megabytes, and bytes of the top-k."""
-        words = f"{self.num_tokens:,} response tokens, {in_bytes(os.path.getsize(path))}"
-        if not self.top_k:
-            return words
-        row = self.rows[0]
-        bytes_per_token = sum(getattr(row, name).nbytes for name in _TOP_FIELDS) / len(row.response)
-        return f"{words}; top-{self.top_k} next tokens take {bytes_per_token:.0f} bytes per response token"
+        """The size of the file at `path` in words: tokens and megabytes."""
+        return f"{self.num_tokens:,} response tokens, {in_bytes(os.path.getsize(path))}"
 
     def check_origin(
         self, path: str | os.PathLike, expected: Mapping[str, str | float], remedy: str = WRITE_AGAIN
@@ -201,7 +174,7 @@ class Store:
                 )
 
     def fingerprint(self) -> str:
-        """sha256 of the ids and tokens of the rows in their order, hexadecimal; top-k tokens do not change it."""
+        """sha256 of the ids and tokens of the rows in their order, hexadecimal."""
         return rows_digest(self.rows).hexdigest()
 
 
@@ -226,28 +199,19 @@ def rows_digest(rows: list[Row]) -> "hashlib._Hash":
     return digest
 
 
-def stored_dtype(name: str) -> torch.dtype:
-    """The dtype in the file of a Row's field."""
-    return _RESPONSE_FIELDS[name][1]
-
-
-def _check_row(row: Row, top_k: int) -> None:
+def _check_row(row: Row) -> None:
     """Raise ValueError for a row that is not complete."""
     tokens = len(row.response)
     if row.ref_log_probs is None or len(row.ref_log_probs) != tokens or not tokens:
         log_probs = 0 if row.ref_log_probs is None else len(row.ref_log_probs)
         raise ValueError(f"row {row.id}: {tokens} response tokens, {log_probs} log-probs")
-    found = [None if part is None else tuple(part.shape) for part in (getattr(row, name) for name in _TOP_FIELDS)]
-    wanted = [(tokens, top_k), (tokens, top_k), (tokens,)] if top_k else [None] * 3
-    if found != wanted:
-        raise ValueError(f"row {row.id}: top-k of shapes {found}, wanted {wanted}")
 
 
 def _problem(content: dict) -> str | None:
     """The first fault of a file's content, or None."""
     if not isinstance(content.get("ids"), list) or not isinstance(content.get("meta"), dict):
         return "ids or meta is missing"
-    ids, top_k = content["ids"], content["meta"].get("top_k", 0)
+    ids = content["ids"]
     for name, fitting in (("prompt_lengths", {len(ids), len(set(ids))}), ("response_lengths", {len(ids)})):
         lengths = content.get(name)
         if not isinstance(lengths, torch.Tensor) or (lengths.dtype, lengths.dim()) != (torch.int64, 1):
@@ -257,14 +221,12 @@ def _problem(content: dict) -> str | None:
         if (lengths < 1).any():
             return f"{name} holds a length below 1"
     prompt_tokens, tokens = (int(content[name].sum()) for name in ("prompt_lengths", "response_lengths"))
-    wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {"prompts": (torch.int32, (prompt_tokens,))}
-    for name, (stored_as, dtype) in _RESPONSE_FIELDS.items():
-        if top_k or name not in _TOP_FIELDS or stored_as in content:
-            wanted[stored_as] = dtype, (tokens, top_k) if name in ("top_ids", "top_log_probs") else (tokens,)
+    wanted = {"prompts": (torch.int32, (prompt_tokens,))}
+    wanted |= {stored_as: (dtype, (tokens,)) for stored_as, dtype in _RESPONSE_FIELDS.values()}
     for name, (dtype, shape) in wanted.items():
         tensor = content.get(name)
         if not isinstance(tensor, torch.Tensor):
             return f"{name} is missing"
         if (tensor.dtype, tuple(tensor.shape)) != (dtype, shape):
-            return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, its lengths and top_k={top_k} make {dtype} {shape}"
+            return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, its lengths make {dtype} {shape}"
     return None

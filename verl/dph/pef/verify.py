@@ -9,7 +9,7 @@ import torch
 
 from rl.common.errors import UserError
 from verl.dph.pef.ref_logprobs import Compute
-from verl.dph.pef.store import Row, Store
+from verl.dph.pef.store import Store
 
 CHECKED_ROWS = 100
 
@@ -53,9 +53,8 @@ class Tolerance:
         return f"{'mean over a row' if self.of_mean else 'every token'}; tolerance {self.nats:g}{more}"
 
     def difference(self, stored: torch.Tensor, again: torch.Tensor) -> "Difference":
-        """The difference of two (R,) or (R, k) tensors; infinite if one holds NaN."""
+        """The difference of two (R,) tensors; infinite if one holds NaN."""
         apart = (stored.double() - again.double()).abs()
-        apart[(stored == again).to(apart.device)] = 0.0  # -inf, the log of 0, equals itself
         apart = apart.nan_to_num(nan=torch.inf)
         allowed = max(self.nats, self.of_logit * other_probability(stored))
         return Difference(float(apart.mean() if self.of_mean else apart.max()), allowed)
@@ -94,9 +93,7 @@ def check_reference(store: Store, path: str, compute: Compute, *, tolerance: Tol
     """
     rows = random.Random(seed).sample(store.rows, min(CHECKED_ROWS, len(store)))
     again = compute(rows)
-    found = [
-        _difference(row, {name: values[i] for name, values in again.items()}, tolerance) for i, row in enumerate(rows)
-    ]
+    found = [tolerance.difference(row.ref_log_probs, values) for row, values in zip(rows, again, strict=True)]
     worst, row = max(zip(found, rows, strict=True), key=lambda pair: pair[0].share)
     if worst.share > 1:
         over = sum(difference.share > 1 for difference in found)
@@ -109,15 +106,3 @@ def check_reference(store: Store, path: str, compute: Compute, *, tolerance: Tol
             "and compute them anew."
         )
     return worst.nats
-
-
-def _difference(row: Row, again: dict[str, torch.Tensor], tolerance: Tolerance) -> Difference:
-    """The larger difference: of the response's tokens, or of the k likeliest tokens (float16 in the file)."""
-    found = [tolerance.difference(row.ref_log_probs, again["ref_log_probs"])]
-    if row.top_log_probs is not None:
-        stored, top = row.top_log_probs.double(), again["top_log_probs"].double()
-        # Half a unit of float16's last place, 2^-11 of the number, may come on either side.
-        rounding = stored.abs().nan_to_num(posinf=0.0) * 2**-10
-        inside = (stored - top).abs() <= rounding
-        found.append(tolerance.difference(torch.where(inside, top, stored), top))
-    return max(found, key=lambda difference: difference.share)

@@ -19,8 +19,8 @@ from verl.dph.pef.batch_fields import (
     ANCHOR_NUM_TOKENS,
     OF_ANCHOR,
     PEF_NUM_TOKENS,
+    PEF_REF_LOG_PROBS,
     jagged,
-    stored_fields,
     token_fields,
 )
 from verl.dph.pef.store import Row
@@ -95,9 +95,7 @@ def deal(rows: Sequence, lengths: list[int], ranks: int) -> list:
 
 
 @contextmanager
-def mixed(
-    batch: KVBatchMeta, stored: Sequence[tuple[list[Row], list[Row]]], *, ranks: int, top_k: bool = False
-) -> Iterator[KVBatchMeta]:
+def mixed(batch: KVBatchMeta, stored: Sequence[tuple[list[Row], list[Row]]], *, ranks: int) -> Iterator[KVBatchMeta]:
     """The step's batch with the stored rows in place; they are gone from TransferQueue afterwards.
 
     Args:
@@ -105,7 +103,6 @@ def mixed(
         stored: the rows of D_pef and of the anchor in each mini-batch of the step, over all ranks; those of D_pef are
             empty in a mode without D_pef, those of the anchor in a run without one.
         ranks: data-parallel size.
-        top_k: whether to add the stored next-token distributions (pef/batch_fields.py).
     """
     fields = fields_of_update(batch.fields)
     exp = list(zip(batch.keys, batch.tags, strict=True))
@@ -114,9 +111,7 @@ def mixed(
         return
     rows = [_dealt(pef, anchor, ranks) for pef, anchor in stored]
     counts = [_counts(pef, anchor) for pef, anchor in stored]
-    columns_of_store = stored_fields(top_k)
-    empty = {name: getattr(rows[0][0][0], field)[:0] for name, field in columns_of_store.items()}
-    _extend_exp_rows(batch, counts, ranks, empty)
+    _extend_exp_rows(batch, counts, ranks)
     first = tq.kv_batch_get(keys=batch.keys[:1], partition_id=batch.partition_id, select_fields=fields)
     dtypes = {name: first[name].dtype for name in fields}
 
@@ -125,13 +120,13 @@ def mixed(
     try:
         # One mini-batch at a time: the columns are a copy of the rows, several times their size.
         for part, its_counts, its_keys, its_tags in zip(rows, counts, keys, tags, strict=True):
-            columns = columns_of([row for row, _ in part], its_counts, dtypes, top_k=top_k)
+            columns = columns_of([row for row, _ in part], its_counts, dtypes)
             if OF_ANCHOR in its_counts:
                 columns[OF_ANCHOR] = torch.tensor([int(of_anchor) for _, of_anchor in part])
             tq.kv_batch_put(keys=its_keys, tags=its_tags, partition_id=batch.partition_id, fields=columns)
         stored_rows = list(zip(sum(keys, []), sum(tags, []), strict=True))
         order = interleave(exp, stored_rows, mini_batches=len(rows), ranks=ranks)
-        yield _meta(batch, order, [*fields, *columns_of_store, *counts[0]])
+        yield _meta(batch, order, [*fields, PEF_REF_LOG_PROBS, *counts[0]])
     finally:
         tq.kv_clear(keys=sum(keys, []), partition_id=batch.partition_id)
 
@@ -163,12 +158,10 @@ def _meta(batch: KVBatchMeta, rows: list[tuple[str, dict]], fields: list[str]) -
     return KVBatchMeta(keys=keys, tags=tags, partition_id=batch.partition_id, fields=fields, extra_info=extra_info)
 
 
-def _extend_exp_rows(
-    batch: KVBatchMeta, counts: list[dict[str, int]], ranks: int, empty: dict[str, torch.Tensor]
-) -> None:
-    """Add our fields to the D_exp rows: the numbers of their mini-batch, and columns of length 0."""
+def _extend_exp_rows(batch: KVBatchMeta, counts: list[dict[str, int]], ranks: int) -> None:
+    """Add our fields to the D_exp rows: the numbers of their mini-batch, and reference log-probs of length 0."""
     rows_per_part = len(batch.keys) // (len(counts) * ranks)
-    columns = {name: jagged([part] * len(batch.keys)) for name, part in empty.items()}
+    columns = {PEF_REF_LOG_PROBS: jagged([torch.empty(0)] * len(batch.keys))}
     for name in counts[0]:
         of_rows = [count[name] for _ in range(ranks) for count in counts for _ in range(rows_per_part)]
         columns[name] = torch.tensor(of_rows)
@@ -177,7 +170,7 @@ def _extend_exp_rows(
     )
 
 
-def columns_of(rows: list[Row], counts: dict[str, int], dtypes: dict[str, torch.dtype], *, top_k: bool) -> TensorDict:
+def columns_of(rows: list[Row], counts: dict[str, int], dtypes: dict[str, torch.dtype]) -> TensorDict:
     """The rows as jagged columns. response_mask, loss_mask and advantages are 0, so verl's losses ignore the rows.
 
     old_log_probs are the reference's, so that the importance ratio of a masked token cannot overflow.
@@ -186,14 +179,13 @@ def columns_of(rows: list[Row], counts: dict[str, int], dtypes: dict[str, torch.
         rows: of a mini-batch.
         counts: the numbers of the mini-batch, by field.
         dtypes: the dtypes of verl's fields in this run, by name.
-        top_k: with the stored distributions, in the dtypes of the store.
     """
     lengths = [len(row.response) for row in rows]
     zeros = torch.zeros(max(lengths))
     nothing = [zeros[:length] for length in lengths]
     given = token_fields(rows) | {"old_log_probs": [row.ref_log_probs for row in rows]}
     columns = {name: jagged(given.get(name, nothing), dtype) for name, dtype in dtypes.items()}
-    columns |= {name: jagged([getattr(row, field) for row in rows]) for name, field in stored_fields(top_k).items()}
+    columns[PEF_REF_LOG_PROBS] = jagged([row.ref_log_probs for row in rows])
     columns |= {name: torch.tensor([count] * len(rows)) for name, count in counts.items()}
     return TensorDict(columns, batch_size=len(rows))
 

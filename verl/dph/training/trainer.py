@@ -29,7 +29,7 @@ from verl.dph.pef.build import write_store
 from verl.dph.pef.ref_logprobs import reference_of
 from verl.dph.sampling.rollout_engine import client_of
 from verl.dph.training import checkpoint_parts, mixed_batch, resume
-from verl.dph.training.actor_worker import DPHCriticWorker, DPHReferenceWorker, DPHWorker
+from verl.dph.training.actor_worker import DPHCriticWorker, DPHWorker
 from verl.dph.training.config import mini_batch_rows, terms
 from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.rollout_ledger import RolloutLedger
@@ -94,8 +94,8 @@ class DPHTrainer(PPOTrainerSync):
 
     def _init_resource_pool_mgr(self):
         super()._init_resource_pool_mgr()
-        workers = dict.fromkeys((Role.Actor, Role.ActorRollout, Role.ActorRolloutRef), DPHWorker)
-        workers |= {Role.RefPolicy: DPHReferenceWorker, Role.Critic: DPHCriticWorker}
+        workers = dict.fromkeys((Role.Actor, Role.ActorRollout, Role.ActorRolloutRef, Role.RefPolicy), DPHWorker)
+        workers[Role.Critic] = DPHCriticWorker
         self.role_worker_mapping |= {
             role: ray.remote(worker) for role, worker in workers.items() if role in self.role_worker_mapping
         }
@@ -176,12 +176,9 @@ class DPHTrainer(PPOTrainerSync):
         explored = mini_batch_rows(config)[0]
         stored = self.feed.take(len(batch.keys) // explored)
         eta = self.feed.eta.value(self.global_steps)
-        topk = actor.sft_loss_estimator == "topk"
-        with mixed_batch.mixed(batch, stored, ranks=self.data_parallel_size(), top_k=topk) as mixed:
+        with mixed_batch.mixed(batch, stored, ranks=self.data_parallel_size()) as mixed:
             mixed.extra_info.update(
                 calculate_entropy=actor.calculate_entropy or actor.entropy_coeff != 0.0,
-                distillation_use_topk=topk,
-                distillation_only=topk,
                 global_batch_size=explored,  # divides sequence means: D_exp rows only
                 mini_batch_size=explored + sum(map(len, stored[0])),
                 epochs=actor.ppo_epochs,
