@@ -157,9 +157,6 @@ def export_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
     parser.add_argument("out", type=output_folder, metavar="OUT", help="a folder that does not exist yet")
     parser.add_argument("--best", action="store_true", help="the checkpoint with the best validation, not the newest")
-    parser.add_argument(
-        "--dtype", choices=("float32", "bfloat16", "float16"), help="of the weights (default: as trained)"
-    )
     parser.add_argument("--trust-remote-code", action="store_true", help="run Python code of the model's folder")
     return parser
 
@@ -217,7 +214,7 @@ COMMANDS = {
     ),
     "export": Command(
         "write a trained policy as a Hugging Face folder",
-        "outputs/llama-sql/my_run exported --best --dtype bfloat16",
+        "outputs/llama-sql/my_run exported --best",
         ":export",
     ),
     "report": Command(

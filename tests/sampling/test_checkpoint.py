@@ -150,7 +150,7 @@ def test_a_policy_is_exported_whole_or_not_at_all(saved, run, tmp_path, capsys):
     assert not list(run.rglob("*merged*"))
 
 
-def test_the_best_checkpoint_is_exported_in_half_precision(saved, run, tmp_path):
+def test_the_best_checkpoint_is_exported(saved, run, tmp_path):
     (run / "global_step_3").rename(run / "global_step_2")
     named = run / "best_checkpointed_iteration.txt"
     named.write_text("best")
@@ -159,24 +159,11 @@ def test_the_best_checkpoint_is_exported_in_half_precision(saved, run, tmp_path)
     named.write_text("2")
     merged = model_folder(str(run / "global_step_2"), False)  # of an evaluation
     assert (Path(merged) / "merged_from.json").is_file()
-    export.main([str(run), str(tmp_path / "exported"), "--best", "--dtype", "bfloat16"])
+    export.main([str(run), str(tmp_path / "exported"), "--best"])
     weights = load_file(tmp_path / "exported" / "model.safetensors")
-    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
     assert not (tmp_path / "exported" / "merged_from.json").exists()
     trained = load_file(saved / "model" / "model.safetensors")
-    assert all(torch.equal(value, trained[name].bfloat16()) for name, value in weights.items())
-
-
-def test_converted_weights_come_without_the_index_of_the_others(saved, run, tmp_path):
-    """Half the bytes can be one file where there were several, and vLLM reads only those that the index names."""
-    trained = AutoModelForCausalLM.from_pretrained(saved / "model", dtype=torch.float32)
-    trained.save_pretrained(run / "global_step_3" / "actor" / "huggingface", max_shard_size="10KB")
-    exported = tmp_path / "plain", tmp_path / "converted"
-    for out, words in zip(exported, ([], ["--dtype", "float16"]), strict=True):
-        export.main([str(run), str(out), *words])
-    assert (exported[0] / "model.safetensors.index.json").is_file()
-    assert [path.name for path in exported[1].glob("*.safetensors*")] == ["model.safetensors"]
-    assert load_file(exported[1] / "model.safetensors").keys() >= dict(trained.named_parameters()).keys()
+    assert all(torch.equal(value, trained[name]) for name, value in weights.items())
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForCausalLM
-
 from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError, file_errors
@@ -22,7 +19,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = export_parser().parse_args(arguments)
     with user_errors_exit():
         checkpoint = checkpoint_of(options.model, best=options.best)
-        export(checkpoint, options.out, dtype=options.dtype, trust_remote_code=options.trust_remote_code)
+        export(checkpoint, options.out, trust_remote_code=options.trust_remote_code)
         size = sum(file.stat().st_size for file in options.out.iterdir())
         folder = shlex.quote(str(options.out))
         sys.stdout.write(
@@ -57,13 +54,12 @@ def checkpoint_of(model: str, *, best: bool) -> Path:
     return checkpoint
 
 
-def export(checkpoint: Path, out: Path, *, dtype: str | None, trust_remote_code: bool) -> None:
+def export(checkpoint: Path, out: Path, *, trust_remote_code: bool) -> None:
     """Write weights, configuration, tokenizer and the run's manifest, all or nothing.
 
     Args:
         checkpoint: global_step_N of a run.
         out: a folder that does not exist yet.
-        dtype: of the weights, such as "bfloat16"; None: the dtype of training.
 
     Raises:
         UserError: `out` exists or cannot be written, or the checkpoint cannot be read.
@@ -77,13 +73,6 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None, trust_remote_code:
             aside, merged = Path(temporary) / "model", Path(temporary) / "merged"
             with temporary_model_folder(str(checkpoint), merged, trust_remote_code) as source:
                 shutil.copytree(source, aside, ignore=shutil.ignore_patterns(MERGED_FROM))
-            if dtype is not None:
-                policy = AutoModelForCausalLM.from_pretrained(
-                    aside, dtype=getattr(torch, dtype), trust_remote_code=trust_remote_code
-                )
-                for weights in aside.glob("*.safetensors*"):  # their number, and so the index, may become another
-                    weights.unlink()
-                policy.save_pretrained(aside)
             if (checkpoint / MANIFEST).is_file():  # checkpoints of other programs have none
                 shutil.copy(checkpoint / MANIFEST, aside / "training_manifest.json")
             os.replace(aside, out)
