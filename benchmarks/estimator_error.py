@@ -78,13 +78,20 @@ class Positions:
         return counts.index_put_((at, sampled), torch.ones(tokens), accumulate=True) / tokens
 
 
+def generator_weight(f: Integrand, log_ratio: torch.Tensor) -> torch.Tensor:
+    """u f~'(u), the weight of grad log pi_theta on samples of pi_ref, in float64 and without gradient."""
+    with torch.enable_grad():
+        log_ratio = log_ratio.detach().double().requires_grad_()
+        return torch.autograd.grad(f(log_ratio).sum(), log_ratio)[0]
+
+
 def forms(f: Integrand, tail: Integrand | None, bounds: list[float], log_ratio: torch.Tensor) -> dict:
     """{form: weight of grad log pi_theta, (N, V)}."""
-    weights = {f"{bound:g}": f_divergences.generator_weight(f, log_ratio.clamp(max=bound)) for bound in bounds}
-    weights["none"] = f_divergences.generator_weight(f, log_ratio)
+    weights = {f"{bound:g}": generator_weight(f, log_ratio.clamp(max=bound)) for bound in bounds}
+    weights["none"] = generator_weight(f, log_ratio)
     if tail is not None:
         name = "k1" if tail is f_divergences.forward_kl_k1 else "tail"
-        weights[name] = f_divergences.generator_weight(tail, log_ratio)
+        weights[name] = generator_weight(tail, log_ratio)
     return weights
 
 

@@ -59,7 +59,7 @@ class Rehearsal(Section, at=ACTOR):
     fine-tuning) or k3 (expm1(d) - d, heavy-tailed)."""
     sft_log_ratio_max: Positive | None = 1.0
     """Bound on the log-ratio log pi_theta - log pi_ref: above it, the divergence on a sampled D_pef token continues
-    linearly. dph/clip_weight logs the share of the gradient that this removes. null: no bound, as in the paper."""
+    linearly. dph/clip_fraction logs the share of such tokens. null: no bound, as in the paper."""
     sft_baseline: Literal["centred", "tail"] = "centred"
     """Term subtracted from the generator f(u) on sampled D_pef tokens. centred: f'(1) (u - 1). tail: f'(inf) (u - 1),
     which replaces the bound (sft_log_ratio_max=null) and has more variance while the policy is near the initial one.

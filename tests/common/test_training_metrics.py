@@ -7,7 +7,7 @@ from tests.programs import REPOSITORY
 
 ALL = [metric for metrics in training_metrics().values() for metric in metrics]
 # Sums from which update_metrics makes metrics.
-INTERNAL = {"dph/unbounded_weight", "dph/removed_weight", "dph/accepted_share"}
+INTERNAL = {"dph/accepted_share"}
 LOGGED = re.compile(r'"(dph/[a-z_]+(?:/[a-z_{}]+)?)"')
 
 

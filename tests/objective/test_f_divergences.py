@@ -85,7 +85,6 @@ def test_gradient_is_u_times_the_derivative(name, device):
     d = torch.tensor([-5.0, -1.0, -0.3, 0.2, 0.5, 1.0, 3.0, 8.0], device=device, requires_grad=True)
     (grad,) = torch.autograd.grad(dv.with_linear_tail(f, d, upper=None).sum(), d)
     torch.testing.assert_close(grad, gradient_weight(name, d.detach().double().exp()).float(), rtol=1e-5, atol=1e-6)
-    assert torch.equal(dv.generator_weight(f, d).float(), grad)
     assert torch.autograd.gradcheck(f, d.detach().double().requires_grad_(), raise_exception=True)  # finite differences
 
 

@@ -168,21 +168,6 @@ def with_linear_tail(f: Integrand, log_ratio: torch.Tensor, upper: float | None)
     return (f(log_ratio) if upper is None else _with_tangents(f, log_ratio, None, upper)).float()
 
 
-def generator_weight(f: Integrand, log_ratio: torch.Tensor) -> torch.Tensor:
-    """u f~'(u), the weight of grad log pi_theta on samples of pi_ref; for a linear tail give min(log_ratio, upper).
-
-    Args:
-        f: one of the functions above.
-        log_ratio: any shape, any float type.
-
-    Returns:
-        The shape of log_ratio, float64, without gradient.
-    """
-    with torch.enable_grad():
-        log_ratio = log_ratio.detach().double().requires_grad_()
-        return torch.autograd.grad(f(log_ratio).sum(), log_ratio)[0]
-
-
 def policy_weight(f: Integrand, log_ratio: torch.Tensor, bound: float) -> torch.Tensor:
     """f~'(u) = f'(u) - f'(1), the weight of grad log pi_theta on samples of pi_theta.
 

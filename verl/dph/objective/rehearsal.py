@@ -27,10 +27,6 @@ ETA = "sft_loss_coeff"
 PEF, ANCHOR = "pef", "anchor"
 ANCHOR_METRICS = {"dph/divergence": "dph/anchor_divergence", "dph/kl_ref_policy": "dph/anchor_kl_ref_policy"}
 
-# Per D_pef token, |weight of grad log pi_theta| without a bound, and the part that the bound removes; `update_metrics`
-# divides them.
-UNBOUNDED_WEIGHT, REMOVED_WEIGHT = "dph/unbounded_weight", "dph/removed_weight"
-
 # The share of D_exp tokens that rollout correction has not rejected, and the prefix of metrics that are sums over these
 # divided by all: `over_accepted` divides the latter by the former.
 ACCEPTED_SHARE, OF_ACCEPTED = "dph/accepted_share", "of_accepted/"
@@ -136,14 +132,10 @@ def _generator_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) 
     """The generator form on the stored token of each position: its sum over D_pef tokens, and sums for metrics."""
     value = f_divergences.with_linear_tail(f, log_ratio, upper).sum()
     with torch.no_grad():
-        bounded = log_ratio.clamp(max=math.inf if upper is None else upper)
-        weight, kept = (f_divergences.generator_weight(f, d) for d in (log_ratio, bounded))
         found = {
             "dph/divergence": value,
             "dph/kl_ref_policy": f_divergences.forward_kl(log_ratio).sum(),
-            "dph/clip_fraction": (log_ratio > bounded).sum(),
-            UNBOUNDED_WEIGHT: weight.abs().sum(),
-            REMOVED_WEIGHT: (weight - kept).abs().sum(),
+            "dph/clip_fraction": (log_ratio > (math.inf if upper is None else upper)).sum(),
         }
     return value, found
 
@@ -248,8 +240,4 @@ def update_metrics(output: dict) -> dict:
     output = rename_dict(over_accepted(output), "actor/")
     output["perf/mfu/actor"] = output.pop("actor/mfu")
     output = {name.removeprefix("actor/") if name.startswith("actor/dph/") else name: v for name, v in output.items()}
-    metrics = reduce_metrics(output)
-    if UNBOUNDED_WEIGHT in metrics:
-        removed, unbounded = metrics.pop(REMOVED_WEIGHT), metrics.pop(UNBOUNDED_WEIGHT)
-        metrics["dph/clip_weight"] = removed / unbounded if unbounded else 0.0
-    return metrics
+    return reduce_metrics(output)
