@@ -2,13 +2,10 @@
 twice that was answered, and no answer gets a 0 that it was not given."""
 
 import multiprocessing
-import os
-import signal
 import time
 
 import pytest
 
-from rl.common.append_log import AppendLog
 from rl.data.sample_file import journal_path
 from tests.sampling.conftest import sorted_records
 
@@ -64,30 +61,3 @@ def test_kill_9_while_answers_wait_for_their_score(tmp_path, run, start, seeded_
     assert drawn.samples == len(engine.answered) == TOTAL - answered
     assert sorted_records(path) == undisturbed
     assert not journal.exists()
-
-
-@pytest.mark.parametrize("name, whole_lines", [("0.jsonl", 6), ("0.drawn", 9)])
-def test_kill_9_in_the_middle_of_a_line(tmp_path, run, start, seeded_engine, undisturbed, name, whole_lines):
-    path, file = tmp_path / "0.jsonl", tmp_path / name
-
-    def dies_within_a_line():
-        write = AppendLog._write
-
-        def half(self, data):
-            if self.path == file and lines(file) == whole_lines:
-                write(self, data[: len(data) // 2])
-                os.kill(os.getpid(), signal.SIGKILL)
-            write(self, data)
-
-        AppendLog._write = half
-        run(path, seeded_engine())
-
-    process = start(dies_within_a_line)
-    process.join(DEADLINE_S)
-    assert process.exitcode == -signal.SIGKILL
-    assert lines(file) == whole_lines and not file.read_bytes().endswith(b"\n")
-    answered = lines(journal_path(path))
-    engine = seeded_engine()
-    run(path, engine)
-    assert len(engine.answered) == TOTAL - answered
-    assert sorted_records(path) == undisturbed
