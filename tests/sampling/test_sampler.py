@@ -52,7 +52,7 @@ def test_a_dead_scorer_stops_the_run_and_loses_no_answer(tmp_path, run, seeded_e
         run(path, first, scorer="http://127.0.0.1:9")
     assert path.read_bytes() == b"" and first.answered
     drawn = run(path, second)
-    assert drawn.samples == len(second.answered) and drawn.seconds_before > 0
+    assert drawn.samples == len(second.answered)
     seeds = {sample_seed(7, 10 + row, number) for row in range(6) for number in range(4)}
     assert sorted(first.answered + second.answered) == sorted(seeds)
     run(tmp_path / "whole.jsonl", seeded_engine())

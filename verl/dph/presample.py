@@ -49,9 +49,6 @@ def main(config: DictConfig) -> None:
         sys.exit(stopped.exit_code)
     summary = summarize(job.output)
     sys.stdout.write(f"{summary}\nnow: {drawn}\n")
-    if drawn.samples and drawn.seconds_before:
-        seconds = drawn.seconds_before + drawn.seconds
-        sys.stdout.write(f"in all: {Drawn(summary.samples, summary.response_tokens, seconds)}\n")
     sys.stdout.write(f"Wrote {job.output}.\n")
     if (experiment := chosen_experiment()) and job.prompts.judged:
         sys.stdout.write(next_step("dph split", experiment))

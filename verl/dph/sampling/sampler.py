@@ -67,7 +67,6 @@ class Drawn:
     samples: int
     tokens: int  # of responses
     seconds: float  # sampling and scoring, without the engine's start
-    seconds_before: float = 0.0  # in earlier runs on the file
 
     def __str__(self) -> str:
         tokens, samples = (count / self.seconds if self.seconds else 0.0 for count in (self.tokens, self.samples))
@@ -126,7 +125,7 @@ async def sample(
                     task.cancel()
         except ExceptionGroup as failures:
             raise _first(failures) from None  # the group holds it: it would be its own cause
-    return Drawn(run.samples, run.tokens, time.monotonic() - run.started, run.seconds_before)
+    return Drawn(run.samples, run.tokens, time.monotonic() - run.started)
 
 
 @dataclass(frozen=True)

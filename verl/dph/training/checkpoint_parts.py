@@ -5,36 +5,28 @@ The check before Ray starts and the trainer call the same `load`, so that the tr
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
 
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.training_run import STATE
+from verl.dph.pef.visit_order import RehearsalOrder
 from verl.dph.training.pef_feed import PefFeed
 
 
-class Part(Protocol):
-    def state_dict(self) -> dict[str, Any]:
-        """JSON values."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Raises: ValueError if the state is of another run."""
-
-
-def parts_of(feed: PefFeed | None) -> dict[str, Part]:
+def parts_of(feed: PefFeed | None) -> dict[str, RehearsalOrder]:
     """The parts of a run that have state, by their names in the file."""
     stored = {} if feed is None else {"order": feed.pef, "anchor_order": feed.anchor}
     return {name: rows.order for name, rows in stored.items() if rows is not None}
 
 
-def save(checkpoint: Path, parts: dict[str, Part]) -> None:
+def save(checkpoint: Path, parts: dict[str, RehearsalOrder]) -> None:
     """Write the file atomically, unless there are no parts."""
     if parts:
         state = {name: part.state_dict() for name, part in parts.items()}
         atomic_write.write_text(checkpoint / STATE, json.dumps(state))
 
 
-def load(checkpoint: Path, parts: dict[str, Part]) -> None:
+def load(checkpoint: Path, parts: dict[str, RehearsalOrder]) -> None:
     """Restore each part from a checkpoint.
 
     Args:
