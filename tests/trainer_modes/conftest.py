@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from tests.programs import ON_CPU, output_of
 from tests.tiny_run import metrics_of, prompt_row, save_store
@@ -103,14 +102,6 @@ class Training:
         """A run that must succeed, or go on where one of this name ended: the metrics of all its steps."""
         self.output(name, **changes)
         return metrics_of(self.folder / name / "metrics")
-
-    def policy(self, name: str, step: int) -> LlamaForCausalLM:
-        """The policy after a step that was saved; step 0 is the initial one."""
-        saved = self.folder / name / f"global_step_{step}" / "actor" / "huggingface"
-        return LlamaForCausalLM.from_pretrained(saved if step else self.model, dtype=torch.float32).eval()
-
-    def tokenizer(self) -> PreTrainedTokenizerFast:
-        return PreTrainedTokenizerFast.from_pretrained(self.model)
 
     def dumped(self, name: str, kind: str, step: int) -> list[dict]:
         """The answers of a step as verl writes them; `kind` is rollouts or validation."""

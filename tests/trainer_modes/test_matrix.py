@@ -10,6 +10,7 @@ import torch
 import torch.distributed.tensor  # makes sharded tensors known to torch.load
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
+from transformers import LlamaForCausalLM
 
 from verl.dph.training.trainer import DPHTrainer
 
@@ -165,7 +166,7 @@ def check_only_the_adapter_was_trained(training, name, step):
     saved = {key.removeprefix("base_model.model."): value.to_local() for key, value in saved.items()}
     adapter = [value for key, value in saved.items() if ".lora_B." in key]
     assert len(adapter) == 2 * 7 and all(value.abs().max() > 1e-3 for value in adapter)
-    for key, value in training.policy(name, 0).state_dict().items():
+    for key, value in LlamaForCausalLM.from_pretrained(training.model, dtype=torch.float32).state_dict().items():
         layer = key.removesuffix(".weight") + ".base_layer.weight"
         assert torch.equal(saved[layer if layer in saved else key], value), key
 

@@ -75,18 +75,6 @@ def test_dealt_rows_are_balanced_by_hand():
     assert sum(dealt[:4]) == sum(dealt[4:]) == 1800
 
 
-@given(st.integers(1, 8), st.data())
-def test_every_rank_is_dealt_as_many_rows_of_about_equal_length(ranks, data):
-    lengths = data.draw(st.lists(st.integers(2, 20_000), min_size=ranks, max_size=8 * ranks))
-    lengths = lengths[: len(lengths) // ranks * ranks]
-    rows = list(enumerate(lengths))
-    dealt = mixed_batch.deal(rows, lengths, ranks)
-    assert sorted(dealt) == rows and dealt == mixed_batch.deal(rows, lengths, ranks)
-    size = len(rows) // ranks
-    work = [sum(24576 * n + n * n for _, n in dealt[r * size :][:size]) for r in range(ranks)]
-    assert max(work) - min(work) <= max(24576 * n + n * n for n in lengths)
-
-
 def test_rows_that_do_not_divide_are_rejected():
     with pytest.raises(ValueError, match="do not divide"):
         mixed_batch.interleave([1, 2, 3], [4, 5], mini_batches=2, ranks=1)

@@ -19,7 +19,7 @@ stored responses, to other prompts, with a share of the rows and a weight of its
 Read in this order:
 
     advantages.py, success_cap.py   what the rewards and verdicts of a group make of its tokens
-    f_divergences.py                each divergence, as a function of log u, and its three estimators
+    f_divergences.py                each divergence, as a function of log u, and its two estimators
     terms.py                        which divergence a mode has on D_pef and on D_exp
     rehearsal.py                    L, for a micro-batch
     log_probs.py                    log-probs of tokens from logits, with which our workers replace verl's

@@ -5,12 +5,11 @@ A divergence is one function here. It maps log_ratio = log pi_theta(a) - log pi_
     f~(u) = f(u) - f'(1) (u - 1),   u = exp(log_ratio),   E_{a ~ pi_ref}[f~(u)] = D_f(pi_theta || pi_ref),
 
 which is non-negative, and zero with zero gradient at u = 1 (docs/explanation/method.md; Csiszar 1967; the
-paper's Appendix C). Three estimators use it, and none needs another formula:
+paper's Appendix C). Two estimators use it, and none needs another formula:
 
-    with_linear_tail(f, log_ratio, upper)   on a token sampled by pi_ref: f~(u)
-    between_distributions(f, log_p, log_q)  between two next-token distributions: sum over tokens of p f~(q / p)
-    policy_weight(f, log_ratio, bound)      on a token sampled by pi_theta: f~'(u) = f'(u) - f'(1), the weight of
-                                            grad log pi_theta
+    with_linear_tail(f, log_ratio, upper)  on a token sampled by pi_ref: f~(u)
+    policy_weight(f, log_ratio, bound)     on a token sampled by pi_theta: f~'(u) = f'(u) - f'(1), the weight of
+                                           grad log pi_theta
 
 On a token sampled by pi_ref any multiple of u - 1 may be subtracted. The functions *_tail subtract f'(inf) (u - 1),
 where that is finite: they have the same expectation, but are neither non-negative nor flat at u = 1.
@@ -31,10 +30,6 @@ import torch
 from torch.nn.functional import softplus
 
 LOG2 = math.log(2.0)
-
-# Between whole distributions p f~(q/p) is at most of the order of q, except for Pearson's divergence: the bound only
-# keeps the arithmetic finite.
-DISTRIBUTION_LOG_RATIO_MAX = 40.0
 
 # f~ of a divergence, as a function of the log-ratio.
 Integrand = Callable[..., torch.Tensor]
@@ -204,25 +199,3 @@ def policy_value(f: Integrand, log_ratio: torch.Tensor, bound: float) -> torch.T
         return f(log_ratio) * torch.exp(-log_ratio)
 
     return _with_tangents(value, log_ratio.detach().double(), -bound, bound).float()
-
-
-def between_distributions(f: Integrand, log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
-    """D_f between distributions: sum over the last axis of p f~(q / p).
-
-    Over single tokens and one bucket for all others it is the divergence of the two coarse distributions: at most the
-    divergence of the whole ones (data-processing inequality), and equal to it when the bucket is empty.
-
-    Args:
-        f: one of the functions above, except the tail forms.
-        log_p: (..., categories) log-probs of pi_ref that sum to 1, without gradient; -inf for a category that is empty
-            under both.
-        log_q: (..., categories) log-probs of pi_theta that sum to 1.
-
-    Returns:
-        (...,) float32, nats.
-    """
-    empty = torch.isneginf(log_p)
-    log_p = log_p.masked_fill(empty, 0.0).double()
-    log_ratio = log_q.masked_fill(empty, 0.0).double() - log_p
-    terms = log_p.exp() * _with_tangents(f, log_ratio, None, DISTRIBUTION_LOG_RATIO_MAX)
-    return terms.masked_fill(empty, 0.0).sum(-1).float()
