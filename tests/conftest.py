@@ -34,7 +34,7 @@ hypothesis.settings.register_profile("dph", deadline=None)
 hypothesis.settings.load_profile("dph")
 
 # Folders whose tests share expensive runs, the longest first.
-SHARED_RUNS = ("gpu", "end_to_end", "resume", "trainer_modes", "loggers", "cluster")
+SHARED_RUNS = ("gpu", "end_to_end", "resume", "trainer_modes", "cluster")
 START_LIMIT_S = 60
 
 

@@ -90,17 +90,20 @@ class Training:
         # A resumed run logs to a file of its own: verl empties the one that it opens.
         log = metrics / f"{len(list(metrics.iterdir()))}.jsonl"
         overrides = [f"{key}={value}" for key, value in self.settings(name, **changes).items()]
+        # No login of the user's.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "SWANLAB_"))}
+        offline = {"WANDB_MODE": "offline", "SWANLAB_MODE": "offline", "VERL_FILE_LOGGER_PATH": str(log)}
         return output_of(
             [sys.executable, "-m", "verl.dph.main", *overrides],
             cwd=self.folder,
-            environment=os.environ | ON_CPU | {"VERL_FILE_LOGGER_PATH": str(log)},
+            environment=kept | ON_CPU | offline,
             timeout=TIME_LIMIT_S,
             code=code,
         )
 
     def train(self, name: str, **changes) -> dict[int, dict[str, float]]:
-        """A run that must succeed, or go on where one of this name ended: the metrics of all its steps."""
-        self.output(name, **changes)
+        """A run that must succeed: the metrics of all its steps. What it prints is in its file `said`."""
+        (self.folder / name / "said").write_text(self.output(name, **changes))
         return metrics_of(self.folder / name / "metrics")
 
     def dumped(self, name: str, kind: str, step: int) -> list[dict]:
@@ -129,3 +132,51 @@ def responses_of_5_tokens() -> Iterator[tuple[int, str, torch.Tensor]]:
 @pytest.fixture(scope="session")
 def training(tmp_path_factory, word_llama) -> Training:
     return Training(tmp_path_factory.mktemp("training"), word_llama)
+
+
+STEPS, SAMPLES_PER_PROMPT, SAMPLES, MINI_BATCH, VALIDATED = 2, 4, 16, 8, 4
+TAGS = ("js_low_var", "tiny")
+
+# The real scorer grades the responses (a random model gives no answer), and each that can be judged is worth 1: a 0
+# could only come from a failure or a broken reference. About a quarter cannot be scored: all of one validation prompt,
+# and others by their first word.
+PATCHY_REWARD = """
+from verl.dph.reward import score
+
+async def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    if "unscored" in ground_truth["gold_sql"] or int(solution_str.split()[0][1:]) % 4 == 0:
+        raise ConnectionError("the scorer is down")
+    graded = await score.compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs)
+    return graded if graded["gold_error"] else graded | {"score": 1.0, "acc": 1}
+"""
+
+
+@pytest.fixture(scope="session")
+def masked(training, scorer_server):
+    """The metrics of a run whose scorer does not score everything, with every logger."""
+    reward, validation = training.folder / "patchy_reward.py", training.folder / "patchy_validation.parquet"
+    reward.write_text(PATCHY_REWARD)
+    rows = pd.read_parquet(training.validation)
+    rows.at[0, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT 'unscored'"
+    rows.to_parquet(validation)
+    broken, rows = training.folder / "broken.parquet", pd.read_parquet(training.data)
+    rows.at[1, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT missing"  # in step 1: data are not shuffled
+    rows.to_parquet(broken)
+    return training.train(
+        "masked",
+        reward__custom_reward_function__path=reward,
+        reward__custom_reward_function__reward_kwargs__scorer=scorer_server,
+        data__train_files=broken,
+        data__shuffle=False,
+        algorithm__adv_estimator="grpo_passk",  # verl's own ends at a group of one, and one padding row is such a group
+        data__val_files=validation,
+        data__max_response_length=50,
+        actor_rollout_ref__rollout__n=SAMPLES_PER_PROMPT,
+        trainer__max_failed_rollouts=SAMPLES,
+        trainer__total_training_steps=STEPS,
+        trainer__test_freq=STEPS,
+        trainer__logger="[console,file,tensorboard,wandb,swanlab]",
+        trainer__project_name="dph",
+        trainer__experiment_name="masked",
+        trainer__tags=f"[{','.join(TAGS)}]",
+    )

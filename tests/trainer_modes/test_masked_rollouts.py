@@ -4,54 +4,12 @@ prompts whose reference cannot be evaluated.
 tests/training/test_rehearsal_loss.py shows with verl's worker that these have no gradient.
 """
 
-import pandas as pd
 import pytest
 
 from rl.scorer.client.protocol import OUTCOMES
+from tests.trainer_modes.conftest import MINI_BATCH, SAMPLES, STEPS, VALIDATED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-STEPS, SAMPLES_PER_PROMPT, SAMPLES, MINI_BATCH, VALIDATED = 2, 4, 16, 8, 4
-
-# The real scorer grades the responses (a random model gives no answer), and each that can be judged is worth 1: a 0
-# could only come from a failure or a broken reference. About a quarter cannot be scored: all of one validation prompt,
-# and others by their first word.
-REWARD = """
-from verl.dph.reward import score
-
-async def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    if "unscored" in ground_truth["gold_sql"] or int(solution_str.split()[0][1:]) % 4 == 0:
-        raise ConnectionError("the scorer is down")
-    graded = await score.compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs)
-    return graded if graded["gold_error"] else graded | {"score": 1.0, "acc": 1}
-"""
-
-
-@pytest.fixture(scope="module")
-def masked(training, scorer_server):
-    """The metrics of a run whose scorer does not score everything."""
-    reward, validation = training.folder / "patchy_reward.py", training.folder / "patchy_validation.parquet"
-    reward.write_text(REWARD)
-    rows = pd.read_parquet(training.validation)
-    rows.at[0, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT 'unscored'"
-    rows.to_parquet(validation)
-    broken, rows = training.folder / "broken.parquet", pd.read_parquet(training.data)
-    rows.at[1, "reward_model"]["ground_truth"]["gold_sql"] = "SELECT missing"  # in step 1: data are not shuffled
-    rows.to_parquet(broken)
-    return training.train(
-        "masked",
-        reward__custom_reward_function__path=reward,
-        reward__custom_reward_function__reward_kwargs__scorer=scorer_server,
-        data__train_files=broken,
-        data__shuffle=False,
-        algorithm__adv_estimator="grpo_passk",  # verl's own ends at a group of one, and one padding row is such a group
-        data__val_files=validation,
-        data__max_response_length=50,
-        actor_rollout_ref__rollout__n=SAMPLES_PER_PROMPT,
-        trainer__max_failed_rollouts=SAMPLES,
-        trainer__total_training_steps=STEPS,
-        trainer__test_freq=STEPS,
-    )
 
 
 def test_they_are_counted_and_replaced_by_rows_that_do_not_count(training, masked):
