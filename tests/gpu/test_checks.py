@@ -19,56 +19,6 @@ from tests.gpu.conftest import FOLDER
 ENVIRONMENT = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
 
 
-@pytest.fixture
-def compared(program, tmp_path):
-    """`compare` of the CPU's updates with others, which are the same except for a change."""
-
-    def compared(change) -> None:
-        updates = {"plain": [{"loss": 0.5, "grad_norm": 2.0}, {"loss": -0.4, "grad_norm": 0.0}]}
-        cpu, fp32 = (tmp_path / f"{name}.json" for name in ("cpu", "fp32"))
-        cpu.write_text(json.dumps(updates))
-        change(updates["plain"])
-        fp32.write_text(json.dumps(updates))
-        program("check_update").compare(cpu, fp32, 2e-3)
-
-    return compared
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda steps: steps[1].update(loss=-0.41), "DIFFERENT: 0.025 is not below 0.002"),
-        (lambda steps: steps[0].update(grad_norm=float("nan")), "DIFFERENT: inf"),
-        (lambda steps: steps[1].pop("grad_norm"), "holds other variants, updates or metrics"),
-        (lambda steps: steps.pop(), "holds other variants, updates or metrics"),
-    ],
-)
-def test_equal_updates_agree_and_others_do_not(compared, capsys, change, sentence):
-    compared(lambda steps: steps[1].update(loss=-0.4004))
-    assert "fp32 plain: largest relative difference 0.001 (loss)" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=sentence):
-        compared(change)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda log: log["dph/divergence"].pop(3), "dph/divergence is finite in steps [1, 2, 4], not in all 4"),
-        (lambda log: log.pop("actor/grad_norm"), "actor/grad_norm is finite in steps [], not in all 4"),
-        (lambda log: log["dph/rows"].update({2: 3.0}), "the number of D_pef rows changes"),
-        (lambda log: log["training/rollout_actor_probs_pearson_corr"].update({4: 0.8}), "not the actor's policy"),
-    ],
-)
-def test_a_run_that_went_well_and_one_that_did_not(program, change, sentence):
-    check = program("check_pretrained")
-    names = (*check.OF_TRAINING, *check.OF_REHEARSAL, check.CORRELATION)
-    log = {name: dict.fromkeys(range(1, 5), 0.999) for name in names} | {check.STEP: {1: 1.0, 4: 4.0}}
-    assert check.failures("dph_js", log, on_gpu=True) == []
-    change(log)
-    [found] = check.failures("dph_js", log, on_gpu=True)
-    assert sentence in found
-
-
 def test_the_metrics_that_the_checks_report_are_those_of_a_run_on_a_gpu(program):
     """The peak memory had another name, so that the first run on a GPU reported none."""
     log = (FOLDER.parents[1] / "docs" / "study" / "gpu" / "pretrained_dph_js.jsonl").read_text()

@@ -30,8 +30,3 @@ def test_it_is_transformers_attention(queries, masked):
         of(*arguments, scaling=0.3)[0] for of in (folded_attention, sdpa_attention.sdpa_attention_forward)
     )
     torch.testing.assert_close(found, expected)
-
-
-def test_a_decoding_step_repeats_no_keys_and_values(monkeypatch):
-    monkeypatch.setattr(sdpa_attention, "repeat_kv", lambda states, groups: pytest.fail("repeated"))
-    folded_attention(LAYER, *case(1))

@@ -111,31 +111,6 @@ def test_an_answer_does_not_depend_on_its_batch(tiny_model):
     assert together[0].token_ids[:3] != together[5].token_ids[:3], "the same prompt with other random numbers"
 
 
-def test_stop_ids_and_max_tokens_end_a_response(tiny_model):
-    free = answer(tiny_model, [request([5, 6, 7], max_tokens=30, stop_ids=frozenset())])[0]
-    assert len(free.token_ids) == 30
-    stop = free.token_ids[10]
-    first = free.token_ids.index(stop)
-    stopped = answer(tiny_model, [request([5, 6, 7], max_tokens=30, stop_ids=frozenset({stop}))])[0]
-    assert stopped.token_ids == free.token_ids[: first + 1]
-    short = answer(tiny_model, [request([5, 6, 7], max_tokens=4, stop_ids=frozenset())])[0]
-    assert short.token_ids == free.token_ids[:4]
-
-
-def test_a_prompt_is_read_once_and_finished_rows_leave_the_batch(tiny_model):
-    shapes = []
-    handle = tiny_model.register_forward_pre_hook(
-        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
-    )
-    try:
-        rows = [request(prompt, max_tokens=n, stop_ids=frozenset()) for n in (2, 9) for prompt in PROMPTS]
-        answer(tiny_model, rows)
-    finally:
-        handle.remove()
-    distinct, longest = 4, 7
-    assert shapes == [(distinct, longest), (10, 1), *[(5, 1)] * 7]
-
-
 def test_logits_that_are_not_a_number_raise(tiny_model_path):
     model = LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval()
     with torch.no_grad():
