@@ -1,30 +1,70 @@
 """What each node does: the head waits for the others and runs the command; the others run Ray and a scorer."""
 
-import argparse
 import logging
+import os
+import shutil
+import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from rl.cluster.programs import POLL_S, run, say
-from rl.cluster.ray_node import RayNode, check_port, connection_problem
+from rl.cluster.programs import POLL_S, ending_all, run, say
+from rl.cluster.ray_node import HEAD_RANK, Node, RayNode, check_port, connection_problem
 from rl.cluster.scorer import LOOPBACK, UNSET_SCORER_VARIABLES, ScorerServer
-from rl.common.errors import UserError
+from rl.common.errors import UserError, file_errors
 from rl.common.signals import own_sigterm
 
 REPORT_S = 30.0
 
 
-def run_alone(settings: argparse.Namespace, folder: Path) -> int:
+def run_node(settings: Node, command: Sequence[str]) -> int:
+    """Run this node's part of a run to its end.
+
+    Args:
+        command: what the head runs.
+
+    Returns:
+        The exit code: the command's, 1 if Ray was lost.
+
+    Raises:
+        UserError: a program cannot start, or a node is missing.
+        Stopped: a signal came.
+    """
+    if settings.nodes > 1:
+        # Without a token, anybody who reaches Ray's port could run code on every node.
+        os.environ["RAY_AUTH_MODE"] = "token"
+    parent = os.environ.get("RAY_TMPDIR") or "/tmp"
+    with file_errors(f"RAY_TMPDIR={parent}", "written", "name a folder that can"):
+        folder = Path(tempfile.mkdtemp(prefix="dph-", dir=parent))
+    code = 1
+    try:
+        with ending_all():
+            if settings.nodes == 1:
+                code = _run_alone(settings, command, folder)
+            elif settings.node_rank == HEAD_RANK:
+                code = _run_head(settings, command, folder)
+            else:
+                code = _run_worker(settings, folder)
+    except ConnectionError as error:
+        sys.stderr.write(f"Error: {error}\n")
+    finally:
+        if code and any(folder.iterdir()):
+            say(f"logs of what was started here: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return code
+
+
+def _run_alone(settings: Node, command: Sequence[str], folder: Path) -> int:
     """One machine: the command starts its own Ray. Other runs may use the machine, so this run has its own scorer."""
-    if settings.scorer is not None:
-        return run(settings.command, {"DPH_SCORER": settings.scorer}, lambda: None)
     server = _own_scorer(settings, LOOPBACK, folder)
     address = server.wait_until_ready(settings.wait_seconds, _hint(settings))
     say(f"a scorer was started at {address}")
-    return run(settings.command, UNSET_SCORER_VARIABLES | {"DPH_SCORER": address}, server.check)
+    return run(command, UNSET_SCORER_VARIABLES | {"DPH_SCORER": address}, server.check)
 
 
-def run_head(settings: argparse.Namespace, folder: Path) -> int:
+def _run_head(settings: Node, command: Sequence[str], folder: Path) -> int:
     """Run the command with the Ray and the scorers of all nodes. Return its exit code.
 
     Raises:
@@ -38,14 +78,14 @@ def run_head(settings: argparse.Namespace, folder: Path) -> int:
     ray_node.wait_until_started(deadline)
     joined = {"RAY_ADDRESS": f"{address}:{settings.ray_port}", "DPH_HEAD": address}
     addresses = _wait_for_nodes(settings, joined["RAY_ADDRESS"], deadline)
-    if settings.scorer is None:
+    if not settings.scorer:
         joined |= UNSET_SCORER_VARIABLES
     joined["DPH_SCORER"] = settings.scorer or ",".join(addresses)
     say(f"{settings.nodes} nodes are ready; scorers: {joined['DPH_SCORER']}")
-    return run(settings.command, joined, ray_node.check)
+    return run(command, joined, ray_node.check)
 
 
-def _wait_for_nodes(settings: argparse.Namespace, ray_address: str, deadline: float) -> list[str]:
+def _wait_for_nodes(settings: Node, ray_address: str, deadline: float) -> list[str]:
     """Wait until all nodes have joined Ray. Return where the scorers of all but the first are, by rank.
 
     Raises:
@@ -83,7 +123,7 @@ def _scorer_of(node: dict) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{node['Labels']['SCORER_PORT']}"
 
 
-def run_worker(settings: argparse.Namespace, folder: Path) -> int:
+def _run_worker(settings: Node, folder: Path) -> int:
     """Run a scorer and Ray on this node until the head ends. Return 0; the head has the command's exit code.
 
     Raises:
@@ -94,7 +134,7 @@ def run_worker(settings: argparse.Namespace, folder: Path) -> int:
     deadline = time.monotonic() + settings.wait_seconds
     _wait_for_head(settings, deadline)
     address, port, server = _own_address(settings), 0, None
-    if settings.scorer is None:
+    if not settings.scorer:
         server = _own_scorer(settings, address, folder)
         port = int(server.wait_until_ready(settings.wait_seconds, _hint(settings)).rpartition(":")[2])
     ray_node = RayNode(settings, folder, address, port)
@@ -104,23 +144,23 @@ def run_worker(settings: argparse.Namespace, folder: Path) -> int:
         if server is not None:
             server.check()
         time.sleep(POLL_S)
-    say(f"node {settings.rank} ends, because the head at {settings.head} has ended")
+    say(f"node {settings.node_rank} ends, because the head at {settings.head} has ended")
     return 0
 
 
-def _wait_for_head(settings: argparse.Namespace, deadline: float) -> None:
+def _wait_for_head(settings: Node, deadline: float) -> None:
     where = f"Ray's head at {settings.head} port {settings.ray_port}"
-    say(f"node {settings.rank} waits for {where}")
+    say(f"node {settings.node_rank} waits for {where}")
     while (problem := connection_problem(settings.head, settings.ray_port)) is not None:
         if time.monotonic() > deadline:
             raise UserError(
-                f"Node {settings.rank} did not reach {where} within {settings.wait_seconds:g} s ({problem}): start the "
-                "same script there with NODE_RANK=0, or correct MASTER_ADDR."
+                f"Node {settings.node_rank} did not reach {where} within {settings.wait_seconds:g} s ({problem}): "
+                "start the same script there with NODE_RANK=0, or correct MASTER_ADDR."
             )
         time.sleep(POLL_S)
 
 
-def _own_address(settings: argparse.Namespace) -> str:
+def _own_address(settings: Node) -> str:
     """Where the other nodes reach this one: as set, or the address on the route to the head."""
     if settings.node_address:
         return settings.node_address
@@ -131,10 +171,10 @@ def _own_address(settings: argparse.Namespace) -> str:
     return ray.util.get_node_ip_address() if address == LOOPBACK else address
 
 
-def _own_scorer(settings: argparse.Namespace, host: str, folder: Path) -> ScorerServer:
-    config, databases = settings.scorer_config, settings.database_path
-    return ScorerServer(config, databases, folder / "scorer.log", folder, host, settings.scorer_port)
+def _own_scorer(settings: Node, host: str, folder: Path) -> ScorerServer:
+    log = folder / "scorer.log"
+    return ScorerServer(settings.scorer_config, settings.databases, log, folder, host, settings.scorer_port)
 
 
-def _hint(settings: argparse.Namespace) -> str:
+def _hint(settings: Node) -> str:
     return f" (launch.scorer_config={settings.scorer_config}; its port is launch.scorer_port)"

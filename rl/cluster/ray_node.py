@@ -3,11 +3,11 @@
 `ray symmetric-run` does not fit: its `ray stop` ends every Ray of the user on the machine.
 """
 
-import argparse
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from rl.cluster.programs import POLL_S, say, start
@@ -23,6 +23,31 @@ _STARTED = "Ray runtime started"
 _SLOW = "timed out during startup"
 
 
+@dataclass(frozen=True)
+class Node:
+    """A node of a run: settings of `launch` (verl/dph/config/experiment/base), completed.
+
+    Attributes:
+        gpus: of each training node; on the CPU its ranks.
+        device: a file of verl/dph/config/device.
+    """
+
+    nodes: int
+    node_rank: int
+    head: str
+    scorer_nodes: int
+    node_address: str
+    scorer: str
+    scorer_config: str
+    databases: str
+    scorer_port: int
+    ray_port: int
+    wait_seconds: float
+    ray_arguments: str
+    gpus: int
+    device: str
+
+
 class RayNode:
     """This node's Ray; the constructor starts it.
 
@@ -31,14 +56,14 @@ class RayNode:
         scorer_port: of this node's scorer, which the head learns from Ray.
     """
 
-    def __init__(self, settings: argparse.Namespace, folder: Path, address: str, scorer_port: int):
-        self._rank, self._log = settings.rank, folder / "ray.log"
+    def __init__(self, settings: Node, folder: Path, address: str, scorer_port: int):
+        self._rank, self._log = settings.node_rank, folder / "ray.log"
         self._head = settings.head, settings.ray_port
         self._command = [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
             *(f"--temp-dir={folder / 'ray'}", "--log-style=record", "--log-color=false"),
             *(f"--node-ip-address={address}", *_role(settings), *_resources(settings)),
-            f"--labels=NODE_RANK={settings.rank},SCORER_PORT={scorer_port}",
+            f"--labels=NODE_RANK={settings.node_rank},SCORER_PORT={scorer_port}",
         ]
         self._start()
 
@@ -80,22 +105,22 @@ class RayNode:
             raise ConnectionError(f"Ray on node {self._rank} ended: {cause_in(self._log)} (log: {self._log})")
 
 
-def _role(settings: argparse.Namespace) -> list[str]:
-    if settings.rank == HEAD_RANK:
+def _role(settings: Node) -> list[str]:
+    if settings.node_rank == HEAD_RANK:
         return ["--head", f"--port={settings.ray_port}", "--include-dashboard=false"]
     return [f"--address={settings.head}:{settings.ray_port}"]
 
 
-def _resources(settings: argparse.Namespace) -> list[str]:
-    if settings.rank >= settings.nodes - settings.scorer_nodes:
+def _resources(settings: Node) -> list[str]:
+    if settings.node_rank >= settings.nodes - settings.scorer_nodes:
         # No part of training runs here.
-        return [*settings.ray_argument, "--num-cpus=0", "--num-gpus=0"]
+        return [*settings.ray_arguments.split(), "--num-cpus=0", "--num-gpus=0"]
     if is_cpu(settings.device):
-        return [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *settings.ray_argument]
-    return settings.ray_argument
+        return [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *settings.ray_arguments.split()]
+    return settings.ray_arguments.split()
 
 
-def check_port(settings: argparse.Namespace) -> None:
+def check_port(settings: Node) -> None:
     """
     Raises:
         UserError: the port of Ray's head is taken: the nodes would join another Ray.

@@ -19,7 +19,6 @@ LOOPBACK = "127.0.0.1"
 HEARTBEAT_S = 2.0
 # Between two starts of a server that ends again and again.
 RESTART_S = 10.0
-USUAL_PORT = 5001  # of dph scorer (rl/scorer/config.py)
 # For the command of a run that starts its own scorers: they have read it, and the command must not compare it with what
 # these serve, because a folder may have another path on another node, and math reads none.
 UNSET_SCORER_VARIABLES = {"DATABASE_PATH": ""}
@@ -39,7 +38,7 @@ class ScorerServer:
 
     def __init__(
         self,
-        config: Path,
+        config: Path | str,
         databases: Path | str | None,
         log: Path,
         folder: Path,
@@ -69,7 +68,7 @@ class ScorerServer:
             if (gone := self.process.poll() is not None) or time.monotonic() > deadline:
                 failed = "did not start" if gone else "does not answer in time"
                 cause = cause_in(self._log).replace("pass --database-path DIR", "set DATABASE_PATH=DIR")
-                raise UserError(f"The scorer {failed}: {cause}{hint}{_unnamed()}")
+                raise UserError(f"The scorer {failed}: {cause}{hint}")
             time.sleep(POLL_S)
         self._port = int(address.rpartition(":")[2])
         return address
@@ -83,12 +82,6 @@ class ScorerServer:
         if code is not None and time.monotonic() - self._started > RESTART_S:
             say(f"the scorer at {self._address()} ended with {code}; it is restarted")
             self._start()
-
-
-def _unnamed() -> str:
-    """A sentence about a scorer that runs on this machine, for a run that has not named it; "" without one."""
-    address = f"http://{LOOPBACK}:{USUAL_PORT}"
-    return f" A scorer runs at {address}: to use it, export DPH_SCORER={address}" if is_healthy(address) else ""
 
 
 def is_healthy(address: str) -> bool:

@@ -1,6 +1,6 @@
 """`python -m rl.launch SCRIPT ARGUMENTS...`: check a run, and start its program (scripts/lib/run.sh).
 
-SCRIPT is a launch script's path or a method's name. With several nodes, rl.cluster starts on each of them.
+SCRIPT is a launch script's path or a method's name. With several nodes, rl.cluster runs on each of them.
 """
 
 import os
@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from omegaconf import OmegaConf
 
 from rl.checks import run as checks
+from rl.cluster.nodes import run_node
 from rl.common.cli import user_errors_exit
 from rl.configuration.arguments import run_of
 from rl.configuration.names import python
 from rl.configuration.run import Run
 from rl.configuration.variables import check_variables, forget_empty_variables, known_variables
-from rl.launch.nodes import check_numbers, node_words, only_scores
+from rl.launch.nodes import check_numbers, node_of, only_scores
 
 HELP = """\
 experiment=NAME is one of verl/dph/config/experiment, or a file of your own, such as mine/experiment/my_sql.yaml.
@@ -52,8 +53,10 @@ def _start(run: Run) -> None:
         sys.stderr.write(f"Checked: {checked}. dph doctor checks files, model, store and scorer too.\n")
     else:
         words = [python(), *run.words]
-        words = node_words(run, words) or words
-        os.execvpe(words[0], words, os.environ | run.environment)
+        os.environ.update(run.environment)
+        if node := node_of(run):
+            sys.exit(run_node(node, words))
+        os.execvpe(words[0], words, os.environ)
 
 
 def printed(run: Run) -> str:

@@ -1,15 +1,16 @@
-"""The command line of this node's launcher, rl.cluster, if the run needs one."""
+"""This node of a run, if the run needs rl.cluster, and the check of its numbers."""
 
 import os
-from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated
 
 from omegaconf import DictConfig
 from pydantic import Field
 
 from rl.checks.files import asks_scorer
+from rl.cluster.ray_node import Node
 from rl.common.errors import UserError
-from rl.configuration.names import joins_ray, python
+from rl.configuration.names import joins_ray
 from rl.configuration.run import Run
 from rl.configuration.setting import Count, CountOrZero, Section
 from rl.configuration.settle import LAUNCH, check_composed
@@ -26,8 +27,8 @@ class Numbers(Section, at=LAUNCH):
     scorer_port: Annotated[int, Field(ge=0, le=65_535)]  # 0: any free one
 
 
-def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
-    """Put rl.cluster, which starts Ray on several nodes and the scorers, before the command; None if it starts alone.
+def node_of(run: Run) -> Node | None:
+    """This node, on which rl.cluster starts Ray or a scorer; None if the program needs nothing around it.
 
     Raises:
         UserError: a setting is missing, without which the nodes cannot be one cluster.
@@ -41,17 +42,9 @@ def node_words(run: Run, command: Sequence[str]) -> list[str] | None:
         return None
     _check_complete(launch, nodes, rank)
     if nodes == 1 and (launch.scorer or not asks_scorer(run.composed, run.program)):
-        return None  # the command starts its own Ray, and ends it
-    return [
-        *(python(), "-m", "rl.cluster", "--nodes", str(nodes), "--rank", str(rank), "--head", launch.head),
-        *("--scorer-nodes", str(launch.scorer_nodes), "--gpus", str(run.composed.trainer.n_gpus_per_node)),
-        *("--device", run.device, "--node-address", launch.node_address, "--scorer", launch.scorer),
-        *("--scorer-config", launch.scorer_config, "--database-path", launch.databases),
-        *("--scorer-port", str(launch.scorer_port), "--ray-port", str(launch.ray_port)),
-        *("--wait-seconds", str(launch.wait_seconds)),
-        *(f"--ray-argument={argument}" for argument in launch.ray_arguments.split()),
-        *("--", *command),
-    ]
+        return None  # the program starts its own Ray, and ends it
+    own = {"node_rank": rank, "gpus": run.composed.trainer.n_gpus_per_node, "device": run.device}
+    return Node(**{field.name: launch[field.name] for field in fields(Node) if field.name not in own}, **own)
 
 
 def only_scores(run: Run) -> bool:

@@ -1,5 +1,6 @@
 """Nodes on one machine: each is a launcher process with its own loopback address, 127.0.1.1 and so on."""
 
+import json
 import os
 import random
 import shutil
@@ -24,6 +25,15 @@ from tests.programs import REPOSITORY
 PATIENCE_S = 600.0
 MARK = "CLUSTER_TEST"
 FOR_EVER = ("sleep", "1000000")  # a command that runs until it is ended
+# What the launcher does once it knows the node.
+PROGRAM = """
+import json, sys
+from rl.cluster.nodes import run_node
+from rl.cluster.ray_node import Node
+from rl.common.cli import user_errors_exit
+with user_errors_exit():
+    sys.exit(run_node(Node(**json.loads(sys.argv[1])), sys.argv[2:]))
+"""
 
 
 def address(rank: int) -> str:
@@ -39,13 +49,6 @@ def free_ports(count: int) -> list[int]:
         if len(free) == count:
             return free
     raise OSError("no port is free")
-
-
-def words(**options: object) -> list[str]:
-    """The options that the launcher passes for a machine alone, and those given."""
-    alone = {"nodes": 1, "rank": 0, "head": "", "scorer_nodes": 0, "gpus": 8, "device": "cuda"}
-    alone |= {"scorer_port": 0, "ray_port": 6379, "wait_seconds": 600}
-    return [f"--{name.replace('_', '-')}={value}" for name, value in (alone | options).items()]
 
 
 class Node:
@@ -122,20 +125,25 @@ class Cluster:
         return node
 
     def node(self, rank: int, nodes: int, *command: str, wait_seconds: float = PATIENCE_S, **options: object) -> Node:
-        """`python -m rl.cluster` as the launcher starts it; options replace the usual ones."""
-        options = {
+        """A node as the launcher runs it; options replace the usual ones."""
+        settings = {
             "nodes": nodes,
-            "rank": rank,
+            "node_rank": rank,
             "head": address(0),
+            "scorer_nodes": 0,
             "node_address": address(rank),
-            "device": "cpu",
-            "gpus": 1,
-            "scorer_config": self.scorer_config,
+            "scorer": "",
+            "scorer_config": str(self.scorer_config),
+            "databases": "",
             "scorer_port": self.scorer_port,
             "ray_port": self.ray_port,
             "wait_seconds": wait_seconds,
-        } | options
-        return self.start([sys.executable, "-m", "rl.cluster", *words(**options), "--", *(command or ("true",))])
+            "ray_arguments": "",
+            "gpus": 1,
+            "device": "cpu",
+        }
+        words = [json.dumps(settings | options), *(command or ("true",))]
+        return self.start([sys.executable, "-c", PROGRAM, *words])
 
     def processes(self, word: str = "") -> list[psutil.Process]:
         """Running processes of all nodes, or only those of this program or Python module."""

@@ -9,24 +9,17 @@ import psutil
 import pytest
 from prometheus_client import start_http_server
 
-from rl.cluster import programs, scorer
-from rl.cluster.__main__ import main, parse
+from rl.cluster import programs
 from rl.cluster.scorer import ScorerServer, is_healthy
 from rl.common.errors import UserError
-from rl.configuration.methods import files
-from tests.cluster.conftest import FOR_EVER, address, words, write_scorer_config
-
-
-@pytest.mark.parametrize("device", files("device"))
-def test_every_device_may_be_of_several_nodes(device):
-    assert parse([*words(device=device), "--", "true"]).device == device
+from tests.cluster.conftest import FOR_EVER, address
 
 
 def test_a_scorer_serves_as_long_as_the_command_runs(cluster, shop_databases):
     """A scorer that dies is restarted; a signal ends all processes, also what the command started and left."""
     command = ("bash", "-c", "(setsid sleep 1000000 &) ; exec sleep 1000000")
     # The configuration's own databases, /cache/, are not there.
-    node = cluster.node(0, 1, *command, scorer_config="rl/scorer/sql.yaml", database_path=shop_databases)
+    node = cluster.node(0, 1, *command, scorer_config="rl/scorer/sql.yaml", databases=str(shop_databases))
     node.wait_for_text("a scorer was started")
     node.wait_for(lambda: len(cluster.processes("sleep")) == 2)
     scorer = f"http://127.0.0.1:{cluster.scorer_port}"
@@ -60,16 +53,6 @@ def test_each_of_two_runs_on_a_machine_has_a_scorer_of_its_own(cluster, monkeypa
     assert second.end(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
-def test_a_scorer_that_is_named_is_used_and_left(cluster, scorer_process):
-    scorer_process.start()
-    address = f"http://127.0.0.1:{scorer_process.port}"
-    node = cluster.node(0, 1, "bash", "-c", 'echo "at $DPH_SCORER"; exit 7', scorer=address)
-    assert node.end() == 7
-    assert f"at {address}" in node.text() and "was started" not in node.text()
-    assert is_healthy(address)
-    assert not cluster.processes()
-
-
 def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, scorer_process, tmp_path):
     """Ray's metrics exporter answers every path with 200; a scorer of another run may have other databases."""
     other, thread = start_http_server(0, "127.0.0.1")
@@ -85,18 +68,6 @@ def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, s
         thread.join()
 
 
-def test_a_forgotten_dph_scorer_is_said_where_the_runs_own_scorer_does_not_start(scorer_process, monkeypatch, tmp_path):
-    """The sentence named an option that `dph train` does not take, and no scorer."""
-    scorer_process.start()
-    monkeypatch.setattr(scorer, "USUAL_PORT", scorer_process.port)
-    config = write_scorer_config(tmp_path / "sql.yaml", tmp_path / "none")
-    with pytest.raises(UserError) as error, scorer.temporary_scorer(config, None, tmp_path / "log"):
-        pass
-    named = f"http://127.0.0.1:{scorer_process.port}"
-    assert "create it or set DATABASE_PATH=DIR" in str(error.value)
-    assert str(error.value).endswith(f"A scorer runs at {named}: to use it, export DPH_SCORER={named}")
-
-
 def test_a_launcher_that_is_killed_takes_its_programs_along(cluster):
     node = cluster.node(0, 1, *FOR_EVER)
     node.wait_for(lambda: cluster.processes("sleep"))
@@ -109,15 +80,15 @@ def test_a_launcher_that_is_killed_takes_its_programs_along(cluster):
 def test_a_signal_while_the_last_processes_are_ended(cluster):
     """The command has ended, and what it left ignores SIGTERM for the seconds until it is killed."""
     command = ("bash", "-c", "trap '' TERM; sleep 1000000 & exit 0")
-    node = cluster.node(0, 1, *command, scorer="http://elsewhere:1")
-    node.wait_for(lambda: cluster.processes("sleep") and len(cluster.processes()) == 2)
+    node = cluster.node(0, 1, *command)
+    node.wait_for(lambda: cluster.processes("sleep") and not cluster.processes("bash"))
     time.sleep(3 * programs.POLL_S)  # the launcher has seen that it ended
     assert node.end(signal.SIGTERM) == 0
     assert not cluster.processes()
 
 
 def test_what_cannot_start_is_one_sentence(cluster):
-    """Ports in use, a head that is not there, a program that does not exist. Nothing of it is started again."""
+    """Ports in use, a head, a program and a folder for logs that are not there. Nothing of it is started again."""
     taken = ("127.0.0.1", cluster.scorer_port), (address(0), cluster.ray_port)
     with socket.create_server(taken[0]), socket.create_server(taken[1]):
         started = [
@@ -130,18 +101,10 @@ def test_what_cannot_start_is_one_sentence(cluster):
                 cluster.node(1, 2, head=address(2), wait_seconds=1),
                 rf"Node 1 did not reach Ray's head at {address(2)} port {cluster.ray_port} within 1 s .*refused",
             ),
-            (cluster.node(0, 1, "/no/program", scorer="http://elsewhere:1"), "/no/program cannot be run"),
+            (cluster.node(0, 1, "/no/program", scorer_port=0), "/no/program cannot be run"),
         ]
         for node, said in started:
             assert node.end() == 2
             [sentence] = node.errors()
             assert re.search(said, sentence) and "restarted" not in node.text()
     assert not cluster.processes()
-
-
-def test_a_folder_for_logs_that_is_not_there_is_one_sentence(monkeypatch, capsys):
-    monkeypatch.setenv("RAY_TMPDIR", "/nowhere")
-    with pytest.raises(SystemExit) as ended:
-        main([*words(), "--", "true"])
-    assert ended.value.code == 2
-    assert "RAY_TMPDIR=/nowhere cannot be written (No such file or directory)" in capsys.readouterr().err

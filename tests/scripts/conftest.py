@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -143,10 +143,15 @@ class Launcher:
         def start(file, words, variables):
             self.record.write_text(json.dumps([words[1:], dict(variables)]) + "\n")
 
+        def run_node(node, words):
+            self.record.write_text(json.dumps([asdict(node), words]) + "\n")
+            return 0
+
         variables = self.environment | environment
         with (
             mock.patch.dict(os.environ, variables, clear=True),
             mock.patch.object(os, "execvpe", start),
+            mock.patch.object(launch, "run_node", run_node),
             mock.patch("rl.configuration.compose.compose", composed_faster),
         ):
             yield

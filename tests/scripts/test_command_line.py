@@ -131,11 +131,8 @@ def test_without_a_scorer_the_task_s_own_is_started(launcher, files, folder, kin
     with pytest.raises(UserError, match="HOST:PORT' is not of the form"):
         ServerPool(announced.environment["DPH_SCORER"])
     assert launcher.run(f"{folder}/grpo", "run", **files | {"DPH_SCORER": ""}).returncode == 0
-    arguments, _ = json.loads(launcher.record.read_text())
-    assert arguments[:2] == ["-m", "rl.cluster"]
-    options, program = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
-    assert options[options.index("--scorer-port") + 1] == "0"
-    assert options[options.index("--scorer-config") + 1].endswith(f"/rl/scorer/{kind}.yaml")
+    node, program = json.loads(launcher.record.read_text())
+    assert node["scorer_port"] == 0 and node["scorer_config"].endswith(f"/rl/scorer/{kind}.yaml")
     assert program[1:3] == ["-m", "verl.dph.main"]
 
 
