@@ -26,11 +26,10 @@ TO_MEND_EXIT_CODE = 1
 # Checks of the machine in the order of the output: a check comes after those that it needs.
 CHECKS: tuple[Check[Machine], ...] = (
     Check("python", environment.python),
-    Check("GPUs", environment.gpus),
-    Check("torch", environment.torch, needs=("python", "GPUs")),
-    Check("verl", environment.verl),
-    Check("plugin", environment.plugin, needs=("python", "verl")),
-    Check("vLLM", environment.vllm),
+    Check("torch", environment.torch, needs=("python",)),
+    Check("GPUs", environment.gpus, needs=("python", "torch")),
+    Check("verl", environment.verl, needs=("python",)),
+    Check("vLLM", environment.vllm, needs=("python",)),
     Check("shared memory", environment.shared_memory),
     Check("Ray's disk", environment.ray_folder),
 )
@@ -79,21 +78,16 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
     Raises:
         UserError: the script rejects its arguments.
     """
-    run, missing = None, None
+    run = None
     if script:
-        try:
-            from rl.configuration.arguments import run_of
-            from rl.configuration.variables import check_variables
-        except ImportError as error:
-            missing = error
-        else:
-            check_variables(os.environ)
-            run = run_of(script[0], script[1:])
+        from rl.configuration.arguments import run_of
+        from rl.configuration.variables import check_variables
+
+        check_variables(os.environ)
+        run = run_of(script[0], script[1:])
     machine = Machine.of(run)
     yield from look_at(CHECKS, machine)
-    if missing is not None:
-        yield "settings", fail(f"{sys.executable} cannot check a run ({missing})", environment.INSTALL)
-    elif run is not None:
+    if run is not None:
         yield from run_findings(machine, run)
 
 

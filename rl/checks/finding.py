@@ -57,10 +57,6 @@ def skipped(why: str) -> Finding:
     return Finding("skipped", why)
 
 
-class Unknown(Exception):
-    """A check cannot examine its subject; the text says why."""
-
-
 @dataclass(frozen=True)
 class Check(Generic[_Seen]):
     """An entry in a list of checks.
@@ -108,8 +104,6 @@ def look_at(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[tupl
 def _found(check: Check[Subject], subject: Subject) -> Finding:
     try:
         return check.look(subject)
-    except Unknown as error:
-        return skipped(f"the environment cannot be examined ({error})")
     except Exception as error:
         if sentence := find_user_error(error):
             return fail(sentence)

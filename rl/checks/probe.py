@@ -1,6 +1,6 @@
-"""`python -m rl.checks.probe NAME [ARGUMENT ...]`: look into an environment from within, in a process that may die.
+"""`python -m rl.checks.probe`: look into an environment from within, in a process that may die.
 
-Prints what the function NAME returns as one line of JSON. Of this package only this module imports torch, verl or vLLM.
+Prints one line of JSON (look). Of this package only this module imports torch or vLLM.
 """
 
 import importlib
@@ -8,57 +8,54 @@ import importlib.util
 import json
 import platform
 import sys
+from typing import Any
 
 from rl.common.installed import installed_version
 
 
-def packages() -> dict[str, str | None]:
-    """Versions of Python, verl and vLLM, without importing anything."""
-    names = {"verl": installed_version("verl"), "vllm": installed_version("vllm")}
-    return {"python": platform.python_version()} | names
+def look() -> dict[str, Any]:
+    """Versions, None for what is not installed; torch's CUDA and GPUs; and in "errors" a line for torch, gpus and vllm
+    if they do not work."""
+    found: dict[str, Any] = {name: installed_version(name) for name in ("verl", "vllm", "torch")}
+    found |= {"python": platform.python_version(), "cuda": None, "gpus": [], "errors": {}}
+    for name, check in {"torch": _cuda, "gpus": _gpus, "vllm": _vllm}.items():
+        try:
+            found |= check() if found["vllm" if name == "vllm" else "torch"] else {}
+        except Exception as error:  # torch raises what CUDA says
+            found["errors"][name] = (str(error).strip() or repr(error)).splitlines()[0]
+    return found
 
 
-def torch() -> dict:
-    """torch's version and its CUDA, and whether a matrix product works on every GPU that it sees."""
+def _cuda() -> dict[str, Any]:
     import torch
 
-    found = {"version": torch.__version__, "cuda": torch.version.cuda, "devices": 0, "error": None}
+    return {"cuda": torch.version.cuda}
+
+
+def _gpus() -> dict[str, Any]:
+    """The GPUs that torch sees, each after a matrix product on it; memory in bytes."""
+    import torch
+
     if torch.version.cuda is None:
-        return found
-    try:
-        torch.cuda.init()
-        found["devices"] = torch.cuda.device_count()
-        for device in range(torch.cuda.device_count()):
-            ones = torch.ones(64, 64, device=f"cuda:{device}", dtype=torch.bfloat16)
-            assert (ones @ ones).sum().item() == 64**3
-    except Exception as error:  # torch raises what CUDA says
-        found["error"] = str(error).strip().splitlines()[0]
-    return found
+        return {}
+    torch.cuda.init()  # raises an error that says why no GPU is visible
+    found = []
+    for device in range(torch.cuda.device_count()):
+        free, total = torch.cuda.mem_get_info(device)
+        found.append({"name": torch.cuda.get_device_name(device), "free": free, "total": total})
+        ones = torch.ones(64, 64, device=f"cuda:{device}", dtype=torch.bfloat16)
+        assert (ones @ ones).sum().item() == 64**3, f"GPU {device} multiplies wrongly"
+    return {"gpus": found}
 
 
-def plugin() -> dict:
-    """Whether importing verl, and nothing of ours, loads verl.dph.plugin, as it must in Ray's workers."""
-    import verl  # noqa: F401
-
-    ours = sys.modules.get("verl.dph.plugin")
-    found: dict = {"loaded": bool(ours and ours.registered), "error": None}
-    try:
-        importlib.import_module("verl.dph.plugin")
-    except Exception as error:  # verl logs it at DEBUG only
-        found["error"] = f"{type(error).__name__}: {error}"
-    return found
-
-
-def vllm() -> dict:
-    """Whether vLLM's compiled part fits the installed torch."""
+def _vllm() -> dict[str, Any]:
+    """Raises an error if vLLM's compiled part does not fit the installed torch."""
     importlib.import_module("vllm")
     if importlib.util.find_spec("vllm._C") is not None:
         importlib.import_module("torch")  # its libraries come first
         importlib.import_module("vllm._C")
-    return {"version": installed_version("vllm")}
+    return {}
 
 
 if __name__ == "__main__":
-    probes = {function.__name__: function for function in (packages, torch, plugin, vllm)}
-    name, *arguments = sys.argv[1:]
-    sys.stdout.write(json.dumps(probes[name](*arguments)) + "\n")
+    sys.stdout.write(json.dumps(look()) + "\n")

@@ -72,25 +72,3 @@ def doctor(variables):
         return subprocess.run(command, env=variables | changes, cwd=REPOSITORY, capture_output=True, text=True)
 
     return start
-
-
-@pytest.fixture
-def nvidia_smi(tmp_path, monkeypatch):
-    """Put an nvidia-smi onto PATH that prints this, or by default lists eight GPUs."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-    def put(*gpus: str, code: int = 0) -> None:
-        folder = tmp_path / "bin"
-        folder.mkdir(exist_ok=True)
-        (folder / "gpus").write_text("".join(f"{gpu}\n" for gpu in gpus or (h100(index) for index in range(8))))
-        program = folder / "nvidia-smi"
-        program.write_text(f"#!/bin/sh\ncat {folder}/gpus\nexit {code}\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-
-    return put
-
-
-def h100(index: int, used: int = 4) -> str:
-    """nvidia-smi's index, uuid, name, memory.total and memory.used of a GPU."""
-    return f"{index}, GPU-{index}abc, NVIDIA H100 80GB HBM3, 81559, {used}"

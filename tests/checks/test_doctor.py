@@ -5,8 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from os import environ
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -44,7 +42,7 @@ def test_a_run_that_can_start(doctor):
     assert done.returncode == 0, done.stdout + done.stderr
     lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
     assert list(lines) == [
-        *("python", "GPUs", "torch", "verl", "plugin", "vLLM", "shared memory", "Ray's disk"),
+        *("python", "torch", "GPUs", "verl", "vLLM", "shared memory", "Ray's disk"),
         *("settings", "groups", "batch", "files", "model"),
         *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "lengths"),
         *("store", "scorer", "verl's checks"),
@@ -52,24 +50,10 @@ def test_a_run_that_can_start(doctor):
     # A small container may have a full disk.
     assert {line.split()[0] for name, line in lines.items() if name != "Ray's disk"} <= {"ok", "skipped"}
     assert lines["GPUs"] == "skipped  device=cpu"
-    assert lines["plugin"] == "ok       verl loads verl.dph"
     assert "sft_loss_mode=js_low_var, 8 prompts x 16 samples a step, 1 x 1 ranks on cpu" in lines["settings"]
     assert lines["tokenizer"] == "ok       llama, 64 tokens" and "starts at step 0" in lines["checkpoint"]
     assert "a checkpoint takes about 0.272 MB" in lines["disk"]  # 22,688 parameters x 12 bytes
     assert "sql.yaml starts: http://127.0.0.1:" in lines["scorer"] and "databases asked: 1" in lines["scorer"]
-
-
-@pytest.mark.slow
-def test_a_machine_that_lacks_much(doctor, nvidia_smi):
-    """GPUs without a torch for them, and a plugin that is switched off: findings, not tracebacks."""
-    nvidia_smi()
-    done = doctor(DEVICE="cuda", PATH=environ["PATH"], VERL_USE_EXTERNAL_PLUGINS="none")
-    assert done.returncode == 1 and not done.stderr
-    lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
-    assert lines["GPUs"] == "ok       8 x NVIDIA H100 80GB HBM3"
-    assert {name for name, line in lines.items() if line.startswith("fail")} >= {"torch", "plugin", "vLLM"}
-    assert lines["plugin"].endswith(": unset it, or add dph to it.")
-    assert "Traceback" not in done.stdout and "itself failed" not in done.stdout
 
 
 def test_arguments_that_the_script_rejects(capsys):
@@ -82,33 +66,27 @@ def test_arguments_that_the_script_rejects(capsys):
 def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
     """Nothing can be checked, and each line says so once."""
     fake = tmp_path / "python"
-    fake.write_text(
-        "#!/bin/sh\necho \"$@\" >> $0.calls; echo 'error while loading shared libraries: libpython' >&2; exit 127\n"
-    )
+    fake.write_text("#!/bin/sh\necho 'error while loading shared libraries: libpython' >&2; exit 127\n")
     fake.chmod(0o755)
     for name, value in (variables | {"PYTHON": str(fake)}).items():
         monkeypatch.setenv(name, value)
     found = dict(findings([SCRIPT, "mine", *SMALL]))
     assert found["python"].status == found["settings"].status == "fail"
-    assert {found[name].status for name in ("verl", "plugin", "vLLM")} == {"skipped"}
+    assert {found[name].status for name in ("torch", "verl", "vLLM")} == {"skipped"}
     assert "libpython" in found["python"].found and "libpython" in found["settings"].found
-    probes = [line for line in Path(f"{fake}.calls").read_text().splitlines() if "rl.checks.probe" in line]
-    assert len(probes) == len(set(probes))
 
 
 def test_an_environment_without_packages(variables, tmp_path):
-    """A line per check and no traceback, although the doctor's own imports are missing too."""
+    """A line per check and no traceback, although the doctor's own packages are missing too."""
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
-    command = [bare, "-m", "rl.cli", "doctor", SCRIPT, "mine"]
     environment = variables | {"PYTHON": str(bare)}
+    command = [bare, "-m", "rl.cli", "doctor"]
     done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 1 and not done.stderr, done.stderr
     lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
-    assert "No module named 'torch'" in lines["torch"] and "make install" in lines["torch"]
-    assert lines["verl"].startswith("fail     not installed") and lines["plugin"].startswith("skipped")
-    assert "cannot check a run (No module named 'omegaconf')" in lines["settings"]
+    assert lines["verl"].startswith("fail     not installed") and "make install" in lines["torch"]
 
 
 def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):

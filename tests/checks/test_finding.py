@@ -2,7 +2,7 @@
 
 import pytest
 
-from rl.checks.finding import Check, Unknown, enforce, fail, look_at, ok, warn
+from rl.checks.finding import Check, enforce, fail, look_at, ok, warn
 from rl.common.errors import UserError
 
 
@@ -12,10 +12,6 @@ def rejects(seen: list[str]):
 
 def breaks(seen: list[str]):
     raise ValueError("no such\nthing")
-
-
-def cannot_see(seen: list[str]):
-    raise Unknown("no python")
 
 
 def sees(seen: list[str]):
@@ -39,7 +35,6 @@ def test_the_doctor_goes_on_and_skips_what_makes_no_sense():
         Check("settings", rejects),
         Check("rules", sees, needs=("settings",)),
         Check("store", sees, needs=("rules",)),
-        Check("machine", cannot_see, needs=("files",)),
         Check("disk", breaks),
         Check("data", sees),
     ]
@@ -48,7 +43,6 @@ def test_the_doctor_goes_on_and_skips_what_makes_no_sense():
         "settings": ("fail", "a.b=3 is wrong: use 2."),
         "rules": ("skipped", "not checked, because of settings"),
         "store": ("skipped", "not checked, because of settings"),
-        "machine": ("skipped", "the environment cannot be examined (no python)"),
         "disk": ("fail", "the check itself failed (ValueError: no such): report it with this line."),
         "data": ("ok", "fine"),
     }

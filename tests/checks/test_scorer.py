@@ -3,12 +3,10 @@
 import asyncio
 
 import pytest
-from aiohttp import web
 from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
 from rl.data.rows import Row
-from verl.dph.checks import scorer
 from verl.dph.checks.scorer import OUR_REWARD, check_scorer
 
 
@@ -80,31 +78,3 @@ def test_each_server_must_have_the_databases(scorer_server, scorer_class, rows, 
             asyncio.run(check_scorer(settings(f"{scorer_server},{other.address}"), rows[:1]))
     finally:
         other.stop()
-
-
-FAULTS = {
-    "HTTP 500": (lambda fake: fake.status(500, error="it broke"), "answers, but fails (3 attempts; ", "500 it broke"),
-    "HTTP 404": (lambda fake: fake.status(404, error="no such database."), "rejects", "(HTTP 404): no such database."),
-    "a lost worker": (lambda fake: fake.failing_workers, "3 of its workers failed", "a worker was lost"),
-    "a reward of 2": (lambda fake: fake.always(score=2.0), "'score': 2.0", "its version does not match"),
-    "a web page": (
-        lambda fake: lambda request, body: web.Response(text="<html>"),
-        "answers '<html>', which is not the scorer's protocol: give the address of rl/scorer",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_one_sentence(fake, rows, monkeypatch, fault):
-    monkeypatch.setattr(scorer, "SCORER_WAIT_S", 0.0)
-    step, *parts = FAULTS[fault]
-
-    async def scenario():
-        async with fake(step(fake)) as server:
-            with pytest.raises(UserError) as error:
-                await check_scorer(settings(server.address), rows)
-            return server.address, str(error.value)
-
-    address, sentence = asyncio.run(scenario())
-    assert sentence.startswith("a.parquet row 0: ") and "\n" not in sentence
-    assert all(part in sentence for part in [address, *parts]), sentence

@@ -5,7 +5,6 @@ from itertools import chain
 
 import ray
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 
 from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_model, check_set
@@ -16,7 +15,6 @@ from verl.dph.checks import model, objective
 from verl.dph.config import attention
 from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, ranks_of, ranks_of_replica
 from verl.dph.training.config import has_critic, rehearses
-from verl.dph.training.rollout_metrics import ACCURACY
 
 
 def check(config: DictConfig) -> None:
@@ -41,13 +39,8 @@ def check(config: DictConfig) -> None:
         check_set(config, "data.sft_pt")
 
 
-def names(config: DictConfig) -> Iterator[str]:
-    """Names that verl looks up in the first step, or takes for nothing: a checkpoint of unknown parts is empty."""
-    loss = config.actor_rollout_ref.actor.policy_loss.loss_mode
-    # The workers import an external_lib, which may register others.
-    if loss not in POLICY_LOSS_REGISTRY and not config.actor_rollout_ref.model.external_lib:
-        known = ", ".join(POLICY_LOSS_REGISTRY)
-        yield f"actor_rollout_ref.actor.policy_loss.loss_mode={loss!r} is unknown: use one of {known}."
+def checkpoint_contents(config: DictConfig) -> Iterator[str]:
+    """verl takes an unknown part of a checkpoint for nothing: the checkpoint would be empty."""
     for role in model.roles(config):
         for name in ("save_contents", "load_contents"):
             # A frozen reference has no checkpoint.
@@ -152,26 +145,11 @@ def replicas(config: DictConfig) -> Iterator[str]:
         yield f"{words} does not divide {RANKS}={ranks}: use a divisor of {ranks}."
 
 
-def best_metric(config: DictConfig) -> Iterator[str]:
-    """A validation logs the metric of the best checkpoint. The names of verl's own metrics depend on the data."""
-    metric = config.trainer.best_metric
-    if metric is None or config.actor_rollout_ref.actor.generate_sft:
-        return
-    if metric.startswith("dph/") and metric != ACCURACY and not metric.startswith("dph/val/"):
-        yield (
-            f"trainer.best_metric={metric} is not a metric of validation: use {ACCURACY}, dph/val/... or verl's "
-            "val-core/...."
-        )
-
-
-def _validates(trainer: DictConfig) -> bool:
-    return trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only
-
-
 def greedy_validation(config: DictConfig) -> Iterator[str]:
     """Only the temperature decides: verl's agent loops do not read do_sample (trainer/ppo/v1/agent_loop_tq.py)."""
-    validation = config.actor_rollout_ref.rollout.val_kwargs
-    if _validates(config.trainer) and validation.temperature > GREEDY_TEMPERATURE and not validation.do_sample:
+    validation, trainer = config.actor_rollout_ref.rollout.val_kwargs, config.trainer
+    validates = trainer.test_freq > 0 or trainer.val_before_train or trainer.val_only
+    if validates and validation.temperature > GREEDY_TEMPERATURE and not validation.do_sample:
         yield (
             "actor_rollout_ref.rollout.val_kwargs.do_sample=False would sample all the same, at "
             f"val_kwargs.temperature={validation.temperature}: set the temperature to 0, or do_sample=True."
@@ -218,7 +196,7 @@ def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> s
 
 # The order matters: a rule may rely on the ones before it.
 RULES = (
-    names,
+    checkpoint_contents,
     reward_manager,
     bypass_mode,
     rollout_correction,
@@ -232,7 +210,6 @@ RULES = (
     model.context,
     model.soft_capping,
     model.lora,
-    best_metric,
     greedy_validation,
     samples_of_store,
     objective.store_writing,
