@@ -67,20 +67,13 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
         sys.stderr.write(f"{str(stopped).removesuffix('.')}{advice}\n")
         sys.exit(stopped.exit_code)
     except Exception as error:
-        sentence = find_user_error(error) or _unresolved(error) or _slow_ray(error)
+        sentence = find_user_error(error) or _unresolved(error)
         if sentence is None:
             raise
         sys.stderr.write(f"Error: {sentence}\n")
         sys.exit(USER_ERROR_EXIT_CODE)
     finally:
         shutdown_ray()
-
-
-def _slow_ray(error: Exception) -> str | None:
-    """Ray gives its node 30 s to start, which no setting changes (`ray._private.node.Node`)."""
-    if "node timed out during startup" not in str(error):
-        return None
-    return "Ray did not start within 30 s, which happens on a busy machine: run the same command again when it is idle."
 
 
 def _unresolved(error: Exception) -> str | None:

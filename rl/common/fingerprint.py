@@ -4,18 +4,12 @@ import functools
 import hashlib
 import os
 import re
-import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tqdm import tqdm
-
 from rl.common.errors import UserError, file_errors
 from rl.common.model_files import CONFIG_FILES, TOKENIZER_FILES, local_folder, require_weights
-
-# Longer work, such as hashing a large model's weights, shows a progress bar.
-BAR_DELAY_S = 3.0
 
 _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
@@ -104,16 +98,6 @@ def _sha256_of_state(path: Path, size: int, mtime_ns: int) -> str:
 def _combined_hash(files: Iterable[Path]) -> str:
     files = list(files)
     with ThreadPoolExecutor(max_workers=4) as pool:  # hashlib releases the GIL, and the disk soon becomes the limit
-        hashes = list(
-            tqdm(
-                pool.map(_kept_sha256, files),
-                "Hashing",
-                len(files),
-                unit="file",
-                delay=BAR_DELAY_S,
-                leave=False,
-                disable=threading.current_thread() is not threading.main_thread(),  # nobody waits for other threads
-            )
-        )
+        hashes = [*pool.map(_kept_sha256, files)]
     lines = "".join(f"{file.name} {digest}\n" for file, digest in zip(files, hashes, strict=True))
     return hashlib.sha256(lines.encode()).hexdigest()

@@ -12,7 +12,6 @@ from pyarrow.parquet import ParquetFile
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.common.fingerprint import BAR_DELAY_S
 from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.questions import scorer_question
 
@@ -20,6 +19,7 @@ COLUMNS = ("id", "data_source", "prompt", "reward_model")
 # Those of a file without ground truth, whose responses cannot be judged.
 PROMPT_COLUMNS = ("id", "prompt")
 SAMPLES = "__rollout_n__"  # verl's column with a prompt's own number of samples
+BAR_DELAY_S = 3.0  # shorter work shows no progress bar
 _HINT = "make it with the project's data scripts"
 
 

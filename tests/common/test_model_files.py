@@ -2,7 +2,7 @@ import huggingface_hub
 import pytest
 
 from rl.common.errors import UserError
-from rl.common.model_files import cached_config, local_folder, require_weights, weight_files
+from rl.common.model_files import cached_config, local_folder
 
 
 def test_a_hub_model_is_read_from_the_cache(tmp_path, monkeypatch):
@@ -17,14 +17,3 @@ def test_a_hub_model_is_read_from_the_cache(tmp_path, monkeypatch):
     assert cached_config("someone/other") is cached_config("/not/a/name") is None
     with pytest.raises(UserError, match="someone/other is not a folder, and the Hugging Face Hub did not provide it"):
         local_folder("someone/other")
-
-
-def test_a_folder_with_both_kinds_of_weights_holds_them_twice(tmp_path):
-    assert weight_files(tmp_path) == []
-    with pytest.raises(UserError, match="holds no weights"):
-        require_weights(tmp_path)
-    for name in ("pytorch_model.bin", "b.safetensors", "a.safetensors"):
-        (tmp_path / name).touch()
-    assert (
-        weight_files(tmp_path) == require_weights(tmp_path) == [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
-    )
