@@ -6,7 +6,6 @@ import numpy as np
 
 from rl.common.outcomes import CORRECT_TOLERANCE
 from rl.metrics.bootstrap import LEVEL, RESAMPLES, Interval
-from rl.metrics.distinct_n import ORDERS
 from rl.metrics.majority import MOST_SAMPLES
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, BY_STRUCTURE, OTHERS
 
@@ -119,16 +118,6 @@ MEASURES = (
         of_styles=True,
     ),
     Measure("style_share", "Share of each style over all samples, correct or not.", of_styles=True),
-    *(
-        Measure(
-            f"distinct_{order}",
-            f"Distinct {order}-grams of tokens over all {order}-grams in a prompt's {{n}} responses together "
-            "(distinct-n). It falls with response length.",
-            f"Distinct-{order}",
-            used=(ANSWERS,),
-        )
-        for order in ORDERS
-    ),
     Measure("response_tokens", "Mean response length in tokens.", "Tokens", NUMBER, (ANSWERS,)),
     Measure(
         "truncated",

@@ -12,7 +12,7 @@ from rl.data.sample_file import HASHES, SampleMetadata, read_metadata
 from rl.data.sample_summary import summarize
 from rl.data.training_run import LOGS, Run
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, method_of_run, read_spec, specification
+from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, read_spec, role_of_run, specification
 from rl.evaluation.splits import Split
 from rl.evaluation.table import Cell, Row, Table, as_text, plain_columns
 from rl.metrics.pass_at_k import pass_at_k
@@ -144,7 +144,7 @@ def evaluation_spec(
     methods: dict[str, dict[str, object]] = {}
     for name, found in files.items():
         methods[name] = {"splits": of_splits(found, files[BASE] if name == BASE_AGAIN else found)}
-        methods[name] |= method_of_run(runs[name].folder / LOGS) if name in runs else {}
+        methods[name] |= {"role": role_of_run(runs[name].folder / LOGS)} if name in runs else {}
         methods[name] |= OmegaConf.to_container(evaluate.methods.get(name) or OmegaConf.create())
         if name in runs:
             methods[name] |= {"training_log": runs[name].log(), "last_step": runs[name].step}

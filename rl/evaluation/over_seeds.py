@@ -9,7 +9,7 @@ draws (BaseError).
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -27,7 +27,7 @@ from rl.evaluation.measures import OVER_SEEDS, in_words, interval_of, measure_of
 from rl.evaluation.report.pareto_figure import pareto_files, write_with_pictures
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, ReportSpec
-from rl.evaluation.table import STRONG, Cell, Row, Table, markdown, p_in_words, plain_columns
+from rl.evaluation.table import Cell, Row, Table, markdown, p_in_words, plain_columns
 from rl.evaluation.tables import of_groups
 from rl.metrics.bootstrap import LEVEL
 
@@ -38,9 +38,9 @@ NOT_COMPARED = ("styles",)
 EQUAL = 1e-12
 # What a file of values says about its methods and columns.
 ABOUT = ("labels", "columns", "splits", "solved_in", "roles")
-# Keys of the values: those that are computed, and those that belong to one part of a study.
+# Keys of the values: those that are computed, and those that belong to one part of a study or that older files have.
 COMPARED = ("bases", "methods", "differences", "primary")
-OF_A_PART = ("seconds_of_stages", "at_once")
+OF_A_PART = ("seconds_of_stages", "at_once", "rehearse")
 # The seed of the study's base model; in parts that were joined and differ in it, a list with one for each seed.
 BASE_SEED = "base_seed"
 # What the random numbers of each seed's base came from. Older files lack it: they had the same ones for all seeds.
@@ -62,11 +62,8 @@ class OverSeeds:
 
     @classmethod
     def of(cls, values: list[float]) -> "OverSeeds":
-        mean = float(np.mean(values))
-        if len(values) < 2:
-            return cls(values, mean, None)
-        half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * stats.sem(values))
-        return cls(values, mean, (mean - half, mean + half))
+        found = Difference.tested(values, BaseError())
+        return cls(values, found.mean, found.interval)
 
 
 @dataclass(frozen=True)
@@ -185,15 +182,14 @@ def write_seeds(
         "splits": first.splits,
         "solved_in": first.solved_in,
         "roles": {method: role for method in labels if (role := first.methods[method].role)},
-        "rehearse": first.rehearsing,
         "sampling": {name: getattr(_of_base(first), name) for name in COMMON_SETTINGS},
         DRAWN_WITH: [_of_base(spec).seed for spec in specs.values()],
         QUESTIONS: {
             split: {"prompts": of.rows, "sha256": sorted(of.data_files.values())} for split, of in asked.items()
         },
     } | dict(facts or {})
-    bases = [method for method in (BASE, BASE_AGAIN) if method in first.methods]
-    return _write(out, name, seed_values(reports, [*bases, *labels], first.solved_in), about, baselines, primary)
+    values = {method: [values_of(report[method], first.solved_in) for report in reports] for method in first.methods}
+    return _write(out, name, values, about, baselines, primary)
 
 
 def write_parts(
@@ -244,12 +240,8 @@ def _write(
 ) -> Path:
     content = compared(values, about, baselines, primary) | dict(about)
     text = json.dumps(content, indent=1, allow_nan=False, default=asdict) + "\n"
-    pareto = trade_offs_over_seeds(json.loads(text))
-    files = {
-        f"{name}.json": text,
-        f"{name}.md": seeds_page(content, [trade_off.sentence for trade_off in pareto]),
-    }
-    write_with_pictures(out, files | pareto_files(pareto))
+    pictures = pareto_files(trade_offs_over_seeds(json.loads(text)))
+    write_with_pictures(out, {f"{name}.json": text, f"{name}.md": seeds_page(content)} | pictures)
     return out / f"{name}.md"
 
 
@@ -328,16 +320,6 @@ def read_values(path: Path) -> dict:
     return content
 
 
-def seed_values(reports: Sequence[dict], names: Iterable[str], solved_in: int) -> SeedValues:
-    """The values of methods, from a report.json per seed.
-
-    Args:
-        reports: by seed, with the same methods and splits.
-        solved_in: see the report's specification.
-    """
-    return {name: [_values(report[name], solved_in) for report in reports] for name in names}
-
-
 def columns_of(of_splits: dict, solved_in: int) -> dict[str, tuple[str, str]]:
     """{column: (split, metric)}. Columns of the first split do not name it, and only the first split has styles."""
     found = {}
@@ -349,7 +331,7 @@ def columns_of(of_splits: dict, solved_in: int) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
+def values_of(of_splits: dict, solved_in: int) -> dict[str, float]:
     """{column: value} of a method, for all questions and then for each group of the first split's questions."""
     found = {
         c: interval_of(of_splits[split], metric) for c, (split, metric) in columns_of(of_splits, solved_in).items()
@@ -364,12 +346,11 @@ def _values(of_splits: dict, solved_in: int) -> dict[str, float]:
     return {column: float(interval[0]) for column, interval in found.items() if interval is not None}
 
 
-def seeds_page(content: Mapping, sentences: Sequence[str] = ()) -> str:
+def seeds_page(content: Mapping) -> str:
     """Markdown: one table with a row per method and, below these, one per difference.
 
     Args:
         content: the values, as compared() returns them and with what is known about them (write_seeds).
-        sentences: what else holds of all seeds, such as what pareto.svg shows.
     """
     labels, seeds, several = content["labels"], content["seeds"], len(content["seeds"]) > 1
     methods = content["methods"].values()
@@ -395,12 +376,12 @@ def seeds_page(content: Mapping, sentences: Sequence[str] = ()) -> str:
             names = " minus ".join(labels.get(name) or LABELS[name].lower() for name in pair.split(" - "))
             rows.append(Row(names, "", [_cell(of[column]) if column in of else None for column in shown]))
     table = markdown(Table("", plain_columns(*shown), rows, head=""))
-    return "\n".join(f"{text}\n" for text in (*lines, *sentences)) + f"\n{table}"
+    return "\n".join(f"{text}\n" for text in lines) + f"\n{table}"
 
 
 def _cell(value: OverSeeds) -> Cell:
     note = f"± {(value.interval[1] - value.interval[0]) / 2:.3f}" if value.interval else ""
     if isinstance(value, Difference) and value.p_holm is not None:
-        kind = STRONG if value.significant else ""
-        return Cell(value.mean, digits=3, note=f"{note}, {p_in_words(value.p_holm)}", kind=kind)
+        note = f"{note}, {p_in_words(value.p_holm)}"
+        return Cell(value.mean, digits=3, note=note, strong=value.significant)
     return Cell(value.mean, digits=3, note=note)

@@ -5,7 +5,6 @@ independent second draw of the base, the noise floor of the keep rate. Paths are
 """
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,15 +31,11 @@ from rl.data.training_run import newest_manifest
 from rl.metrics.pass_at_k import SOLVED_IN
 from rl.metrics.styles import KNOWN_STYLES, OTHERS
 
-_ETA = re.compile(r", (eta|η) [^,]*")
-
 BASE = "base"
 BASE_AGAIN = "base_again"
 # A control shows where another method's gain comes from; one that learns from gold answers knows more than the others.
 CONTROL, GOLD = "control", "gold"
 Role = Literal["control", "gold"]
-# A method that no checkpoint describes rehearses if its name begins with this.
-REHEARSES = "dph"
 LABELS = {
     "base": "Base",
     "base_again": "Base, second draw",
@@ -88,8 +83,8 @@ class Description(_Entry):
     family: str | None = None  # with eta, or neither
     eta: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     role: Role | None = None
-    # Whether it learns from samples of the initial policy by a divergence; null: what the run's checkpoint says.
-    rehearses: bool | None = None
+    # Older specifications have it; it has no effect.
+    rehearses: Annotated[bool | None, Field(exclude=True)] = None
 
     @model_validator(mode="after")
     def _family_with_eta(self) -> "Description":
@@ -134,26 +129,13 @@ class ReportSpec(_Entry):
         return [name for name in self.methods if name not in (BASE, BASE_AGAIN)]
 
     @property
-    def rehearsing(self) -> list[str]:
-        return [name for name in self.trained if self.methods[name].rehearses]
-
-    @property
     def noise_floor(self) -> str:
         """The model whose samples show what an unchanged model keeps: base_again if there is one, else base."""
         return BASE_AGAIN if BASE_AGAIN in self.methods else BASE
 
     @property
-    def short_names(self) -> dict[str, str]:
-        """{method: short name}: "DPH-JS" for "DPH-JS generator, eta 0.2", unless two methods would have the same.
-
-        Only eta is left out of a label, and what follows the name of a method in LABELS.
-        """
-        short = {}
-        for name, method in self.methods.items():
-            known = LABELS.get(name)
-            short[name] = known if known and method.label.startswith(known) else _ETA.sub("", method.label)
-        names = list(short.values())
-        return {name: of if names.count(of) == 1 else self.methods[name].label for name, of in short.items()}
+    def labels(self) -> dict[str, str]:
+        return {name: method.label for name, method in self.methods.items()}
 
     @model_validator(mode="after")
     def _comparable(self) -> "ReportSpec":
@@ -161,14 +143,11 @@ class ReportSpec(_Entry):
             raise ValueError(f"there is no method '{BASE}', which the others are compared with; add it")
         first = [name for name in (BASE, BASE_AGAIN) if name in self.methods]
         self.methods = {name: self.methods[name] for name in dict.fromkeys([*first, *self.methods])}
-        if alike := with_one_name(self.splits):
-            raise ValueError(f"splits {listed(alike)} have one name in the report; rename one of them")
+        if same := alike({split: split_name(split) for split in self.splits}):
+            raise ValueError(f"splits {listed(same)} have one name in the report; rename one of them")
         for name, method in self.methods.items():
             method.label = method.label or LABELS.get(name, name)
-            of_run = method_of_run(method.training_log) if method.training_log else {}
-            if method.rehearses is None:
-                method.rehearses = of_run.get("rehearses", name.startswith(REHEARSES))
-                method.role = method.role or of_run.get("role")
+            method.role = method.role or (role_of_run(method.training_log) if method.training_log else None)
             if method.splits.keys() != self.methods[BASE].splits.keys():
                 raise ValueError(
                     f"method '{name}' has the splits {sorted(method.splits)} and '{BASE}' has {sorted(self.splits)}; "
@@ -176,8 +155,8 @@ class ReportSpec(_Entry):
                 )
             for step, checkpoint in method.checkpoints.items():
                 self._require_known(f"checkpoint {step} of method '{name}'", checkpoint.splits)
-        if alike := with_one_label({name: method.label for name, method in self.methods.items()}):
-            raise ValueError(f"methods {listed(alike)} have one label; give one of them another")
+        if same := alike(self.labels):
+            raise ValueError(f"methods {listed(same)} have one label; give one of them another")
         if len({*self.styles, OTHERS}) <= len(self.styles):
             raise ValueError(f"styles {self.styles} has a name twice, or '{OTHERS}', the name of the rest; remove it")
         self._require_known("questions", self.questions)
@@ -199,11 +178,10 @@ class ReportSpec(_Entry):
             )
 
 
-def method_of_run(log: Path) -> dict[str, Any]:
-    """ "rehearses" and "role" of a method, as the newest checkpoint of its run records it; empty without one.
+def role_of_run(log: Path) -> Role | None:
+    """The role of a method, as the newest checkpoint of its run records it; None without one.
 
-    A run rehearses if it learns from rewards and, by a divergence, from samples of the initial policy. The reverse KL
-    is of the policy's own samples. Responses from elsewhere are gold answers; a run without a policy loss is a control.
+    Responses from elsewhere are gold answers; a run with a divergence and without a policy loss is a control.
 
     Args:
         log: the run's training log: a file or a folder, in the run's folder or in a subfolder of it.
@@ -211,27 +189,13 @@ def method_of_run(log: Path) -> dict[str, Any]:
     Raises:
         UserError: the checkpoint's manifest is damaged.
     """
-    manifest = newest_manifest(log.parent) or newest_manifest(log.parent.parent)
-    if manifest is None:
-        return {}
+    manifest = newest_manifest(log.parent) or newest_manifest(log.parent.parent) or {"settings": {}}
     actor = manifest["settings"].get("actor_rollout_ref", {}).get("actor", {})
-    mode = actor.get("sft_loss_mode") or "none"
-    if mode in ("none", "reverse_kl") or actor.get("sft_loss_coeff") == 0:
-        return {"rehearses": False}
+    if (actor.get("sft_loss_mode") or "none") in ("none", "reverse_kl") or actor.get("sft_loss_coeff") == 0:
+        return None
     if "responses" in (manifest.get("store") or {}):
-        return {"rehearses": False, "role": GOLD}
-    if actor.get("policy_loss_coeff") == 0:
-        return {"rehearses": False, "role": CONTROL}
-    return {"rehearses": True}
-
-
-def with_one_label(labels: Mapping[str, str]) -> list[str]:
-    """The first methods that share a label, and would be one row of a table; empty if all labels differ.
-
-    Args:
-        labels: by method; "" is the default.
-    """
-    return _alike({name: label or LABELS.get(name, name) for name, label in labels.items()})
+        return GOLD
+    return CONTROL if actor.get("policy_loss_coeff") == 0 else None
 
 
 def split_name(split: str) -> str:
@@ -239,13 +203,8 @@ def split_name(split: str) -> str:
     return BENCHMARKS[split].label if split in BENCHMARKS else split.replace("_", " ").capitalize()
 
 
-def with_one_name(splits: Iterable[str]) -> list[str]:
-    """The first splits that share a split_name, and would be one table; empty if all names differ."""
-    return _alike({split: split_name(split) for split in splits})
-
-
-def _alike(shown: Mapping[str, str]) -> list[str]:
-    """The first keys that share a value."""
+def alike(shown: Mapping[str, str]) -> list[str]:
+    """The first keys that share a value, and would be one row or one table of a report."""
     by_value: dict[str, list[str]] = {}
     for name, value in shown.items():
         by_value.setdefault(value, []).append(name)
@@ -293,15 +252,6 @@ def check_description(where: str, entry: object) -> None:
 def first_error(error: ValidationError) -> str:
     """The first error and its key, as a part of a sentence."""
     first = error.errors(include_url=False)[0]
-    key = ".".join(map(str, first["loc"]))
-    of_key = f"{key}: " if key else ""
-    match first["type"]:
-        case "missing":
-            return f"{key} is missing"
-        case "extra_forbidden" | "unexpected_keyword_argument":
-            return f"the key {key} is unknown"
-        case "value_error":
-            return of_key + str(first["ctx"]["error"])
-        case "json_invalid":
-            return f"it is not JSON ({first['ctx']['error']})"
-    return f"{of_key}{first['msg']}, not {first['input']!r:.100}"
+    own = first["type"] == "value_error"
+    said = str(first["ctx"]["error"]) if own else f"{first['msg']}, but it has {first['input']!r:.100}"
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), said)))

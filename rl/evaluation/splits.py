@@ -19,7 +19,7 @@ from rl.common.text import listed
 from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.setting import TopK
 from rl.data.benchmarks import BENCHMARKS, SQL
-from rl.evaluation.spec import first_error, with_one_name
+from rl.evaluation.spec import alike, first_error, split_name
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -74,9 +74,8 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
     evaluate = config.evaluate
     own = {key.rpartition(".")[2]: OmegaConf.select(config, key) for key in OF_OWN_SPLITS}
     folder = Path(evaluate.data_folder).expanduser()
-    found = {
-        name: (_files(name, folder), asdict(PRESETS[name]) | {"greedy": evaluate.greedy}) for name in _named(config)
-    }
+    named = [evaluate.benchmarks] if isinstance(evaluate.benchmarks, str) else evaluate.benchmarks
+    found = {name: (_files(name, folder), asdict(PRESETS[name]) | {"greedy": evaluate.greedy}) for name in named}
     for name, files in evaluate.splits.items():
         if name in found:
             raise UserError(f"{name} is in both evaluate.benchmarks and evaluate.splits: rename the split.")
@@ -90,15 +89,9 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
             )
         found[name] = (found[name][0], found[name][1] | dict(changes))
     splits = {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
-    if alike := with_one_name(splits):
-        raise UserError(f"The splits {listed(alike)} have one name in the report: rename one of them.")
+    if same := alike({name: split_name(name) for name in splits}):
+        raise UserError(f"The splits {listed(same)} have one name in the report: rename one of them.")
     return splits
-
-
-def _named(config: DictConfig) -> Sequence[str]:
-    """The benchmarks that are named."""
-    named = config.evaluate.benchmarks
-    return [named] if isinstance(named, str) else named
 
 
 def _files_of(key: str, value: Any) -> tuple[str, ...]:

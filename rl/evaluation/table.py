@@ -16,7 +16,7 @@ class Cell:
         digits: decimals of a number.
         signed: show the sign, also of a number that rounds to 0, so that one sees on which side of 0 a limit is.
         note: shown in place of the limits.
-        kind: the CSS class of a verdict on the page; STRONG is bold in Markdown.
+        strong: bold in Markdown.
         above_zero: show a number that rounds to 0 as "< 0.001", because it is not 0.
     """
 
@@ -26,7 +26,7 @@ class Cell:
     digits: int = 1
     signed: bool = False
     note: str = ""
-    kind: str = ""
+    strong: bool = False
     above_zero: bool = False
 
     @property
@@ -40,22 +40,12 @@ class Cell:
             return self.note
         return f"[{self._number(self.low)}, {self._number(self.high)}]"
 
-    @property
-    def in_brief(self) -> str:
-        """The value, and its limits with one decimal less, or the note."""
-        if self.low is None or self.high is None:
-            return " ".join(filter(None, (self.text, self.note)))
-        return f"{self.text} {self.low:.{self.digits - 1}f}-{self.high:.{self.digits - 1}f}"
-
     def _number(self, value: float) -> str:
         if self.above_zero and round(value, self.digits) == 0:
             return f"< {10**-self.digits:.{self.digits}f}"
         if not self.signed:
             return f"{value:.{self.digits}f}"
         return f"{value:+.{self.digits}f}".replace("-", "−") if value else f"{0:.{self.digits}f}"
-
-
-STRONG = "strong"
 
 
 def p_cell(p: float) -> Cell:
@@ -129,7 +119,7 @@ def _markdown_cell(cell: Cell | None) -> str:
     if cell is None:
         return NO_VALUE
     text = " ".join(filter(None, (cell.text, cell.behind)))
-    return f"**{text}**" if cell.kind == STRONG else text
+    return f"**{text}**" if cell.strong else text
 
 
 def _markdown_escape(text: str) -> str:
@@ -139,11 +129,12 @@ def _markdown_escape(text: str) -> str:
 
 
 def as_text(table: Table) -> str:
-    """For a terminal: the caption, if there is one, and aligned columns, words to the left and numbers to the right."""
+    """For a terminal: the caption, if there is one, and aligned columns, words to the left and numbers to the right;
+    without limits and notes."""
     lead = table.lead
     lines = [[*lead, *(f"{upper} {lower}".strip() for upper, lower in table.columns)]]
     for row in table.rows:
-        cells = [cell.in_brief if cell else "-" for cell in row.cells]
+        cells = [cell.text if cell else "-" for cell in row.cells]
         lines.append([row.label, row.source][: len(lead)] + cells)
     columns = [*zip_longest(*lines, fillvalue="")]
     widths = [max(map(len, column)) for column in columns]

@@ -1,1 +1,1 @@
-"""Metrics of sampled responses: Pass@k, maj@k, solution styles, distinct-n, bootstrap intervals."""
+"""Metrics of sampled responses: Pass@k, maj@k, distinct answers, solution styles, bootstrap intervals."""

@@ -41,7 +41,7 @@ def many_methods(report) -> None:
     report.content["methods"]["rkl"]["label"] = "DAPO <b>no</b> divergence & $dynamic$ sampling, seed 3"
     for name, step in itertools.product(names[:2], (20, 40)):
         report.checkpoint(name, step, skill=step / 40)
-    metrics = {"critic/rewards/mean": 0.5, "dph/divergence": 0.1, "val-core/bird/acc/mean@8": 0.4}
+    metrics = {"critic/rewards/mean": 0.5, "dph/loss": 0.1, "val-core/bird/acc/mean@8": 0.4}
     lines = [{"step": s, "data": {name: v + s / 100 for name, v in metrics.items()}} for s in range(1, 9)]
     (report.folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 

@@ -2,7 +2,7 @@
 
 import re
 
-from rl.common.training_metrics import title_of, training_metrics
+from rl.common.training_metrics import training_metrics
 from tests.programs import REPOSITORY
 
 ALL = [metric for metrics in training_metrics().values() for metric in metrics]
@@ -23,16 +23,7 @@ def test_every_metric_in_the_sources_is_in_the_table_and_the_other_way_round():
     assert not [name for name in ours if name not in shared and f'"{name.removeprefix("dph/")}"' not in shared]
 
 
-def test_a_title_has_the_words_of_the_name():
-    assert title_of("dph/coefficient") == "eta" and title_of("dph/rows/more") == "dph/rows/more"
-    assert title_of("dph/val/my/bird/acc") == "Validation on my/bird: acc"
-    # The report draws all of these.
-    assert not [m.name for m in ALL if re.match("dph/(?!scorer/)", m.name) and not m.title]
-    for metric in ALL:
-        assert set(re.findall("<[^>]+>", metric.title)) <= set(re.findall("<[^>]+>", metric.name))
-
-
 def test_what_a_reader_takes_for_the_policys_distance_cannot_be_negative():
     """dph/divergence with k1 is the mean of log-ratios on the stored tokens, below 0 where they became likelier."""
-    shown = {metric.name for metric in ALL if metric.console or metric.drawn}
+    shown = {metric.name for metric in ALL if metric.console or metric.title}
     assert "dph/kl_ref_policy" in shown and "dph/divergence" not in shown

@@ -52,7 +52,7 @@ def run(made_up_report, tmp_path_factory):
     made.method("grpo", skill=4, kept_styles=1)
     made.method("dph_f", skill=0)
     made.method("dph_js", skill=4, training_log="train.jsonl", label="DPH-JS <η 0.2>")
-    metrics = ({"critic/rewards/mean": step / 10, "dph/divergence": 1 / step} for step in range(1, 6))
+    metrics = ({"critic/rewards/mean": step / 10, "dph/loss": 1 / step} for step in range(1, 6))
     lines = (json.dumps({"step": step, "data": data}) + "\n" for step, data in enumerate(metrics, start=1))
     (folder / "train.jsonl").write_text("".join(lines))
     made.ask(family=["any", "none", "count", "all", "most"], difficulty=["moderate", "simple", "challenging", None])

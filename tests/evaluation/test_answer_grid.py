@@ -1,6 +1,5 @@
 """The answer grid and its picture show the samples."""
 
-import json
 import re
 from collections import Counter
 from xml.etree import ElementTree
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from rl.evaluation.analysis.comparison import compare
-from rl.evaluation.report.answer_grid import MOST_QUESTIONS, AnswerGrid, answer_files, shown_methods
+from rl.evaluation.report.answer_grid import CAPTION, MOST_QUESTIONS, AnswerGrid, answer_files, shown_methods
 from rl.evaluation.report.theme import COLOURS, Look
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
@@ -32,27 +31,11 @@ def test_the_grid_shows_the_samples(run):
     assert found == {grid.fills["JOIN"]: right, grid.fills["wrong"]: PROMPTS * N - right}
 
 
-def test_wrong_sql_without_styles_is_told_apart_by_its_result(made_up_report, tmp_path):
-    made = made_up_report(tmp_path, splits=("in_domain",), prompts=1, n=8, greedy=False)
-    made.method("base")
-    made.content["styles"] = []
-    answers = [("match", "a"), *[("mismatch", "b")] * 3, *[("mismatch", "c")] * 2, ("pred_error", None)]
-    path = tmp_path / "base.0.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    changes = [{"acc": int(o == "match"), "outcome": o, "result_digest": digest} for o, digest in answers]
-    changes.append({"acc": 0, "outcome": "no_answer", "pred": None, "result_digest": None})
-    lines = [json.dumps(one | change) + "\n" for one, change in zip(records, changes, strict=True)]
-    path.write_text("".join(lines))
-    grid = AnswerGrid.of_split(compare(read_spec(made.write())), "in_domain")
-    correct, most, other, none = range(4)
-    assert grid.kinds["base"].tolist() == [[correct, most, most, most, other, other, other, none]]
-
-
 @pytest.mark.parametrize(("name", "columns"), [("answers.svg", 4), ("answers_narrow.svg", 2)])
 def test_the_grid_is_a_picture_of_its_own(run, name, columns):
     picture, svg = ElementTree.fromstring(answer_files(run.report["_answers"])[name]), "{http://www.w3.org/2000/svg}"
     texts = [text.text for text in picture.iter(f"{svg}text")]
-    assert " ".join(texts).startswith(run.grid.caption)
+    assert " ".join(texts).startswith(CAPTION)
     assert {*STYLES} < {*texts} and texts.index("Base") < texts.index("GRPO")
     assert texts.count("4 hard") == texts.count(f"{PROMPTS - 4} plain") == 4
     blocks = picture.findall(f"{svg}svg")

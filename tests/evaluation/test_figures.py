@@ -1,21 +1,43 @@
-"""The noise floor in the figure of transitions."""
+"""Which figures a report has: the noise floor, families of eta, training curves; looks of methods."""
 
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.report.figures import Figures
-from rl.evaluation.report.write import write_report
+from rl.evaluation.report.plots import eta_families
+from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.spec import read_spec
 
 
-def test_the_noise_floor_is_the_second_draw_or_the_later_samples(math_run, tmp_path):
-    def rows(spec):
-        [group] = [group for group in Figures(compare(spec)).of_evaluation({}) if group.title.startswith("Retained")]
-        return [part.split(":")[0] for part in group.panels[0].description.split("; ")]
+def test_the_noise_floor_is_the_second_draw_or_the_later_samples(math_run):
+    def drawn(spec):
+        [group] = [group for group in Figures(compare(spec)).all({}, {}) if group.title.startswith("Retained")]
+        return group.panels[0].drawing
 
-    assert rows(read_spec(math_run.write())) == ["Base, second draw", "GRPO", "DPH-JS", "eta 0"]
-    for name in ("base_again", "dph_js", "dph_js_low"):
-        del math_run.content["methods"][name]
-    assert rows(read_spec(math_run.write())) == ["Base", "GRPO"]
+    assert "Base, second draw" in drawn(read_spec(math_run.write()))
+    del math_run.content["methods"]["base_again"]
+    assert "Base, later samples" in drawn(read_spec(math_run.write()))
     math_run.content["solved_in"] = 16  # no later samples are left
-    write_report(read_spec(math_run.write()), tmp_path)
-    page = (tmp_path / "report.html").read_text()
-    assert "There is no noise floor" in page and "The first row is" not in page
+    found = drawn(read_spec(math_run.write()))
+    assert "Base" not in found and "GRPO" in found
+
+
+def test_a_family_needs_two_etas(math_run):
+    spec = read_spec(math_run.write())
+    both = {"DPH-JS": {0.0: "dph_js_low", 0.2: "dph_js"}}
+    assert eta_families(spec, spec.methods) == both and eta_families(spec, ["base", "dph_js"]) == {}
+    math_run.content["methods"]["dph_js_low"]["eta"] = 0.2
+    assert eta_families(read_spec(math_run.write()), spec.methods) == {}
+
+
+def test_training_metrics_that_change_are_drawn(math_run):
+    logs = {
+        "grpo": {"dph/val_accuracy": {1: 0.4, 2: 0.3}, "dph/loss": {1: 32.0, 2: 32.0}, "actor/lr": {1: 1.0, 2: 2.0}},
+        "dph_js": {"critic/rewards/mean": {1: 0.1, 2: 0.2}, "dph/loss": {1: 32.0}},
+    }
+    group = Figures(compare(read_spec(math_run.write()))).all({}, logs)[-1]
+    assert [panel.caption for panel in group.panels] == ["Mean reward", "Validation accuracy"]
+
+
+def test_methods_are_told_apart():
+    looks = method_looks({name: name for name in ["base", "base_again", "grpo", "dph_js", *map(str, range(10))]})
+    assert len({look.colour for look in looks.values()}) == len(looks) == 14
+    assert len({colour.variable for colour in COLOURS}) == len(COLOURS)

@@ -38,15 +38,8 @@ def test_the_output_folder_or_the_base_in_it_with_its_second_draw(run):
 
 
 def test_other_prompts_and_settings(run):
-    for wanted, sentence in (
-        ({"temperature": 0.6}, "it has temperature 1.0, not 0.6"),
-        (
-            {"data_files": {"/there/a.parquet": "another"}},
-            "it has data_files .*parquet .sha., not /there/a.parquet .another.",
-        ),
-        ({"overlong_ids": [3]}, "it has overlong_ids"),
-    ):
-        with pytest.raises(UserError, match=sentence):
+    for wanted in ({"temperature": 0.6}, {"data_files": {"/there/a.parquet": "another"}}, {"overlong_ids": [3]}):
+        with pytest.raises(UserError, match=f"it has {next(iter(wanted))}"):
             stored_base(run, WANTED | {"a.jsonl": replace(METADATA, **wanted)})
 
 
@@ -63,16 +56,10 @@ def test_what_is_not_there_or_not_finished(run):
 
 def test_another_scorer_is_rejected_before_sampling(run):
     write(run / "judged" / "base" / "a.jsonl", replace(METADATA, scorer="rules"))
-    for folder, names, scorer in (
-        (run / "judged", ["a.jsonl", "b.jsonl"], "rules"),
-        (run / "judged", ["a.jsonl"], ""),  # a reward function of the user's
-        (run / "judged", ["b.jsonl"], "other"),  # the base lacks it
-        (run, ["a.jsonl"], "other"),  # an older file does not say what judged it
-    ):
-        require_base_judged_alike(folder, names, scorer)
-    with pytest.raises(
-        UserError, match=r"judged .*a.jsonl \(verdict_sha256 was rules and is other\).*start the scorer as"
-    ):
+    require_base_judged_alike(run / "judged", ["a.jsonl", "b.jsonl"], "rules")
+    require_base_judged_alike(run / "judged", ["b.jsonl"], "other")  # the base lacks it
+    require_base_judged_alike(run, ["a.jsonl"], "other")  # an older file does not say what judged it
+    with pytest.raises(UserError, match=r"judged .*a.jsonl \(verdict_sha256 was rules and is other\)"):
         require_base_judged_alike(run / "judged" / "base", ["a.jsonl"], "other")
 
 

@@ -29,9 +29,9 @@ def test_every_mark_has_its_number_and_every_method_is_in_the_key(file):
 
 def test_labels_are_texts_and_say_what_a_method_is():
     points = {
-        "dph": Point("<b>A & $B$</b>", None, True, [(50, 70)]),
-        "control": Point("B", "control", False, [(60, 75)]),
-        "gold": Point("C", "gold", False, [(70, 90)]),
+        "dph": Point("<b>A & $B$</b>", None, [(50, 70)]),
+        "control": Point("B", "control", [(60, 75)]),
+        "gold": Point("C", "gold", [(70, 90)]),
     }
     trade_off = TradeOff("s", 8, (45.0, 80.0), points)
     assert trade_off.frontier == ["control"]

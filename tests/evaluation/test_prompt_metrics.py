@@ -21,11 +21,9 @@ def sample_set(correct, style=None, style_names=STYLES, answer=None, unparsed=0,
     described = metadata(n=correct.shape[1], data_files={}, rows=len(correct))
     ids = np.arange(len(correct))
     answer = np.where(correct, 0, 1) if answer is None else np.array(answer)
-    tokens, distinct_n = np.full(correct.shape, 5), np.full((len(correct), 4), 0.5)
+    tokens = np.full(correct.shape, 5)
     judged = (correct, style, style_names, ~correct, 0, answer, result)
-    return SampleSet(
-        Path("made by hand"), described, ids, *judged, np.ones_like(correct), tokens, distinct_n, unparsed, []
-    )
+    return SampleSet(Path("made by hand"), described, ids, *judged, tokens, unparsed, [])
 
 
 def test_keep_lost_and_newly_solved():
@@ -104,7 +102,7 @@ def test_majorities_and_different_correct_answers():
     assert summary["maj@k"]["4"][0] == pytest.approx((1 + 1 / 4) / 3)
     assert summary["maj@k"]["1"] == pytest.approx(summary["pass@k"]["1"])
     assert summary["distinct_correct"][0] == 1 and summary["unparsed_sql"] == 0
-    assert summary["distinct_2"] == [0.5, 0.5, 0.5] and summary["response_tokens"] == [5, 5, 5]
+    assert summary["response_tokens"] == [5, 5, 5]
 
 
 def test_majorities_of_results():

@@ -1,4 +1,4 @@
-"""Specifications: what is rejected, and short names."""
+"""Specifications: what is rejected, and the order of methods."""
 
 import json
 from pathlib import Path
@@ -9,14 +9,6 @@ from rl.common.errors import UserError
 from rl.evaluation.spec import read_spec, specification
 
 BASE_ONLY = {"base": {"splits": {"s": {"samples": "x"}}}}
-
-
-def test_a_short_name_leaves_out_eta_alone():
-    """The recipe was called DPH-F solved, which is another method."""
-    labels = {"base": "Base", "dph_js": "DPH-JS generator, eta 0.2", "a": "DPH-F solved, cap .6", "b": "RKL, eta .1"}
-    methods = {name: BASE_ONLY["base"] | {"label": label} for name, label in labels.items()}
-    spec = specification({"title": "t", "summary": "s", "methods": methods}, Path("/x"))
-    assert [*spec.short_names.values()] == ["Base", "DPH-JS", "DPH-F solved, cap .6", "RKL"]
 
 
 def test_the_base_comes_first_and_the_others_in_their_order():
@@ -30,14 +22,16 @@ def test_the_base_comes_first_and_the_others_in_their_order():
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"titel": "x"}, "the key titel is unknown"),
-        ({"styles_by": "colour"}, "styles_by: .* 'prefix', 'structure' or 'opening', not 'colour'"),
+        ({"titel": "x"}, "titel: Extra inputs are not permitted"),
+        ({"styles_by": "colour"}, "styles_by: .* 'prefix', 'structure' or 'opening', but it has 'colour'"),
         ({"methods": {}}, "no method 'base'"),
+        ({"styles": ["JOIN", "JOIN"]}, "has a name twice"),
+        ({"label": "Base"}, "methods base and grpo have one label; give one of them another"),
         (
             {"methods": {"base": {"splits": dict.fromkeys(("bird", "s", "BIRD"), {"samples": "x"})}}},
             "splits bird and BIRD have one name in the report",
         ),
-        ({"methods": {"base": {"splits": {"s": {"greedy": "x"}}}}}, "methods.base.splits.s.samples is missing"),
+        ({"methods": {"base": {"splits": {"s": {"greedy": "x"}}}}}, "methods.base.splits.s.samples: Field required"),
         (
             {"methods": BASE_ONLY | {"grpo": {"splits": {"t": {"samples": "x"}}}}},
             "method 'grpo' has the splits .'t'. and 'base' has .'s'.",
@@ -49,7 +43,7 @@ def test_the_base_comes_first_and_the_others_in_their_order():
 )
 def test_invalid_specifications(tmp_path, changed, sentence):
     content = {"title": "t", "summary": "s", "methods": BASE_ONLY}
-    of_method = changed.keys() & {"eta", "checkpoints"}
+    of_method = changed.keys() & {"eta", "checkpoints", "label"}
     content |= {"methods": BASE_ONLY | {"grpo": BASE_ONLY["base"] | changed}} if of_method else changed
     (tmp_path / "spec.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match=f"spec.json is invalid: .*{sentence}"):

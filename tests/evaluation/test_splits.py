@@ -68,16 +68,14 @@ def test_benchmarks_custom_splits_and_overrides(data):
         ({"benchmarks": ["bird"], "splits": {"bird": "a"}}, "bird is in both evaluate.benchmarks and"),
         ({"splits": {"a": "f"}, "settings": {"b": {"n": 1}}}, "evaluate.settings has b, which is not a split"),
         ({"splits": {"a": "f"}, "settings": {"a": 3}}, "evaluate.settings.a is 3: give a mapping"),
-        *(({"splits": {"a": files}}, r"evaluate.splits.a is .*: give a parquet") for files in (None, 5, "", [], [3])),
+        *(({"splits": {"a": files}}, r"evaluate.splits.a is .*: give a parquet") for files in (None, "", [3])),
         *(
             ({"splits": {"a": "f"}, "settings": {"a": changes}}, f"The settings of a cannot be used: {sentence}")
             for changes, sentence in (
-                ({"k": 1}, "the key k is unknown"),
-                ({"n": "8"}, "n: .* integer, not '8'"),
-                ({"top_p": 1.1}, "top_p: .* less than or equal to 1"),
-                ({"temperature": 0}, "temperature 0 gives the same response 4 times: set n to 1"),
+                ({"k": 1}, "k: Unexpected keyword argument"),
+                ({"n": "8"}, "n: .* integer, but it has '8'"),
                 ({"temperature": 1e-7}, "temperature 1e-07 gives the same response 4 times: set n to 1"),
-                ({"top_k": 0}, "top_k.*Input should be -1, not 0"),
+                ({"top_k": 0}, "top_k.*Input should be -1, but it has 0"),
             )
         ),
     ],

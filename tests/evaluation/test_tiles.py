@@ -5,12 +5,13 @@ import pytest
 from rl.evaluation.analysis.paired_test import paired_tests
 from rl.evaluation.report.answer_grid import shown_methods
 from rl.evaluation.report.theme import method_looks
-from rl.evaluation.report.tiles import SIGNS, headline, tiles
+from rl.evaluation.report.tiles import headline, tiles
+from rl.evaluation.table import p_in_words
 
 
 @pytest.fixture
 def top(run):
-    shown, looks = shown_methods(run.comparison), method_looks(run.comparison.spec.short_names)
+    shown, looks = shown_methods(run.comparison), method_looks(run.comparison.spec.labels)
     tests = paired_tests(run.comparison)
     return run, headline(run.comparison, shown, looks), tiles(run.comparison, tests, shown, looks), tests
 
@@ -22,7 +23,7 @@ def test_the_first_sentence_has_every_shown_model_and_its_solved_questions(top):
     }
     assert said == (
         f"Questions solved in 8 tries: Base {solved['base']}, GRPO {solved['grpo']}, DPH-F {solved['dph_f']} and "
-        f"DPH-JS {solved['dph_js']}"
+        f"DPH-JS <η 0.2> {solved['dph_js']}"
     )
 
 
@@ -34,8 +35,7 @@ def test_a_tile_has_the_difference_its_interval_and_the_verdict(top):
     of_base, of_grpo, *_ = found[1].bars
     [test] = [t for t in tests if (t.split, t.first, t.second, t.metric) == ("in_domain", "grpo", "base", "pass@8")]
     value, low, high = (f"{100 * v:+.1f}".replace("-", "−") for v in test.difference)
-    assert of_grpo.difference == f"{value} [{low}, {high}]" and of_grpo.sign == SIGNS[test.verdict]
-    assert f"p {test.p:.3f}, {test.p_holm:.3f} after Holm’s correction" in of_grpo.in_words
-    assert not of_base.difference and not of_base.sign
+    assert of_grpo.difference == f"{value} [{low}, {high}]: {test.verdict}, {p_in_words(test.p_holm)}"
+    assert not of_base.difference
     styles = found[2].bars[1]  # tested by their diversity, whose difference is in another unit
-    assert (styles.value, styles.sign, styles.difference) == ("1.0", "▼", "")
+    assert styles.value == "1.0" and styles.difference.startswith("style diversity −")

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from html import unescape
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -15,39 +14,9 @@ from rl.evaluation.report.page import LINKS
 from rl.evaluation.report.write import main, write_report
 from rl.evaluation.spec import read_spec
 from rl.evaluation.tables import group_titles
-from tests.evaluation.conftest import PROMPTS, STYLES, N
+from tests.evaluation.conftest import PROMPTS, N
 
 KS = ["1", "2", "4", "8", "16"]
-INTERVAL = {"type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3}
-OF_K = {"required": KS, "additionalProperties": INTERVAL, "maxProperties": len(KS)}
-NULLABLE = {"anyOf": [INTERVAL, {"type": "null"}]}
-SUMMARY_PROPERTIES = {
-    **{measure.name: OF_K if measure.name.endswith("@k") else NULLABLE for measure in MEASURES},
-    "n": {"const": N},
-    "prompts": {"const": PROMPTS},
-    "unparsed_sql": {"const": 0},
-    "gold_failures": {"const": 0},
-    "overlong": {"const": 0},
-    "maj_by": {"const": "syntax"},
-    "mean@k": {"required": ["16"], "additionalProperties": INTERVAL},
-    "style_share": {"required": [*STYLES, "Others"], "additionalProperties": {"type": "number"}},
-    "truncated": {"type": "number"},
-    "response_tokens": INTERVAL,
-    "groups": {"required": ["hard", "difficulty"], "maxProperties": 2},
-}
-SUMMARY = {"required": list(SUMMARY_PROPERTIES), "additionalProperties": False, "properties": SUMMARY_PROPERTIES}
-TEXTS = {"additionalProperties": {"type": "string"}}
-REPORT = {
-    "required": ["base", "base_again", "grpo", "dph_js", "_definitions", "_tests", "_labels", "_solved_in"],
-    "properties": {
-        "_definitions": TEXTS,
-        "_tests": {"type": "array"},
-        "_labels": TEXTS,
-        "_solved_in": {"const": 8},
-        "_answers": {"required": ["caption", "fills", "blocks", "panels"]},
-    },
-    "additionalProperties": {"required": ["in_domain", "out_of_domain"], "additionalProperties": SUMMARY},
-}
 
 
 def samples_of(run, name: str) -> list[dict]:
@@ -57,11 +26,14 @@ def samples_of(run, name: str) -> list[dict]:
 def test_report_json(run):
     report = run.report
     assert json.loads((run.out / "report.json").read_text()) == report
-    jsonschema.validate(report, REPORT)
-    assert SUMMARY_PROPERTIES.keys() - {"n", "prompts", "groups"} <= report["_definitions"].keys()
-    assert sorted(path.name for path in run.out.iterdir()) == [
-        *("answers.svg", "answers_narrow.svg", "pareto.svg", "pareto_narrow.svg", "report.html", "report.json")
-    ]
+    names = ["base", "base_again", "grpo", "dph_f", "dph_js"]
+    assert list(report) == [*names, "_definitions", "_tests", "_labels", "_solved_in", "_answers"]
+    for summary in (report[name][split] for name in names for split in ("in_domain", "out_of_domain")):
+        assert summary.keys() == {"n", "prompts", "groups"} | {measure.name for measure in MEASURES}
+        assert list(summary["pass@k"]) == KS and summary["mean@k"].keys() == {"16"}
+        assert (summary["n"], summary["prompts"], summary["maj_by"]) == (N, PROMPTS, "syntax")
+        assert all(low <= value <= high for value, low, high in summary["maj@k"].values())
+    assert {measure.name for measure in MEASURES} <= report["_definitions"].keys()
     grpo, dph_js = (report[name]["in_domain"] for name in ("grpo", "dph_js"))
     assert grpo["style_entropy"] == [0, 0, 0] and grpo["style_share"]["JOIN"] == 1 and dph_js["style_entropy"][0] > 1
     accuracy = np.mean([sample["acc"] for sample in samples_of(run, "base")])
@@ -94,9 +66,9 @@ def test_page(run):
     text = unescape(re.sub(r"<[^>]*>", " ", page))
     for expected in (
         "A & B", "DPH-JS <η 0.2>", "75 s", "Pass@16", "seed", "0.0003", "3 simple questions",
-        "GRPO, DPH-F and DPH-JS, trained from Base. 12 questions (In domain) and 12 questions (Out of domain)",
+        "GRPO, DPH-F and DPH-JS <η 0.2>, trained from Base. 12 questions (In domain) and 12 questions (Out of domain)",
         "Right answers (Pass@1) against solved questions (Pass@8)",
-        "Pass@1: the share of correct ones among all k samples.", "The colour of a correct answer is its style",
+        "Pass@1: the share of correct ones among all k samples.", "and wrong ones are grey",
     ):  # fmt: skip
         assert expected in text
     assert "Mean@" not in text and not re.search(r"\d forms\b", text)  # each measure has one name
@@ -140,15 +112,7 @@ def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
     summary = report["grpo"]["math"]
     wrong = samples.read_text().count('"gold_empty"')
     assert (summary["gold_failures"], summary["overlong"], report["base"]["math"]["gold_failures"]) == (wrong, 2, 0)
-    for name in (
-        "greedy",
-        "styles",
-        "style_entropy",
-        "style_diversity",
-        "style_share",
-        "distinct_correct",
-        "unparsed_sql",
-    ):
+    for name in ("greedy", "styles", "style_diversity", "style_share", "distinct_correct", "unparsed_sql"):
         assert summary[name] is None
     assert not [test for test in report["_tests"] if test["metric"] == "greedy"]
     page = (tmp_path / "out" / "report.html").read_text()
@@ -185,5 +149,5 @@ def test_command_line(math_run, tmp_path, capsys):
     (tmp_path / "spec.json").write_text("{")
     with pytest.raises(SystemExit) as end:
         main(["--spec", str(tmp_path / "spec.json"), "--out", str(tmp_path / "none")])
-    assert end.value.code == 2 and "spec.json is invalid: it is not JSON" in capsys.readouterr().err
+    assert end.value.code == 2 and "spec.json is invalid: Invalid JSON" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()

@@ -44,7 +44,7 @@ from rl.evaluation.outputs import (
 )
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import PAGE, REPORT, write_report
-from rl.evaluation.spec import BASE, BASE_AGAIN, check_description, with_one_label
+from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, alike, check_description
 from rl.evaluation.splits import Split, splits_of
 from verl.dph.checks.model import bound_context, context
 from verl.dph.checks.run import check
@@ -196,9 +196,8 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     if config.evaluate.report:
         spec = evaluation_spec(config, splits, drawn, checkpoints, runs)
         spec.write(folder / SPEC)
-        tables = write_tables([write_report(spec, folder)], folder, config.evaluate.paper)
-        written = [folder / PAGE, folder / REPORT, *tables]
-        sys.stdout.write(f"Wrote {', '.join(map(str, written))}.\n")
+        tables = write_tables(write_report(spec, folder), folder, config.evaluate.paper)
+        sys.stdout.write(f"Wrote {folder / PAGE}, {folder / REPORT}, {tables}.\n")
     *_, newest = config.evaluate.models
     samples = next(iter(own[newest].values()))
     sys.stdout.write(f"Next: {shlex.join(['dph', 'inspect', str(samples)])} (outcomes, pass counts and examples)\n")
@@ -306,9 +305,9 @@ def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
         )
     for name, entry in OmegaConf.to_container(evaluate.methods).items():
         check_description(f"evaluate.methods.{name}", entry)
-    labels = {name: (evaluate.methods.get(name) or {}).get("label", "") for name in known}
-    if alike := with_one_label(labels):
-        raise UserError(f"{listed(alike)} have one label in the report: give one another in evaluate.methods.")
+    labels = {name: (evaluate.methods.get(name) or {}).get("label") or LABELS.get(name, name) for name in known}
+    if same := alike(labels):
+        raise UserError(f"{listed(same)} have one label in the report: give one another in evaluate.methods.")
 
 
 if __name__ == "__main__":

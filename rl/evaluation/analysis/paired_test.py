@@ -56,13 +56,10 @@ class PairedTest:
 
 
 def paired_tests(comparison: Comparison) -> list[PairedTest]:
-    """Test each trained method against the base, and each two trained methods, in every metric that both have.
-
-    In a pair, a method that rehearses comes before one that does not.
-    """
+    """Test each trained method against the base and against each one before it, in every metric that both have."""
     spec = comparison.spec
-    trained = sorted(spec.trained, key=lambda name: name in spec.rehearsing)
-    pairs = [(name, BASE) for name in spec.trained]
+    trained = spec.trained
+    pairs = [(name, BASE) for name in trained]
     pairs += [(second, first) for i, first in enumerate(trained) for second in trained[i + 1 :]]
     return [test for split in spec.splits for pair in pairs for test in _tests_of_pair(comparison, split, *pair)]
 

@@ -7,7 +7,6 @@ from rl.evaluation.analysis.samples import JudgedSamples, SampleSet
 from rl.evaluation.measures import MEASURES, OF_GROUPS, RESULT, SYNTAX
 from rl.metrics.bootstrap import mean_interval
 from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
-from rl.metrics.distinct_n import ORDERS
 from rl.metrics.majority import ks_of_majority, majority_at_k
 from rl.metrics.pass_at_k import SOLVED_IN, k_values, pass_at_k
 from rl.metrics.styles import distinct_styles, style_counts, style_diversity, style_entropy
@@ -49,7 +48,6 @@ def prompt_metrics(
     majorities = majority_at_k(votes, samples.correct, ks_of_majority(samples.n))
     metrics |= {f"maj@{k}": values for k, values in majorities.items()}
     metrics |= _against_base(samples, base, solved_in)
-    metrics |= {f"distinct_{n}": samples.distinct_n[:, i] for i, n in enumerate(ORDERS)}
     metrics["response_tokens"] = samples.tokens.mean(axis=1)
     if samples.unparsed is not None:
         metrics["distinct_correct"] = distinct_answers(samples.answer, samples.correct)

@@ -1,6 +1,5 @@
 """Sample records of one model on one split as arrays: every prompt has samples 0..n-1, once each."""
 
-from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,11 +14,9 @@ from rl.common.outcomes import COMPARED, GOLD_FAILURES
 from rl.data.questions import answer_kind
 from rl.data.sample_file import HASHES, SampleMetadata, SampleRecord, read_metadata, read_samples
 from rl.metrics.distinct_answers import answer_classes, answer_key
-from rl.metrics.distinct_n import distinct_n
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, OTHERS, announces_styles, styled
 
 T = TypeVar("T")
-Whole = TypeVar("Whole")
 
 # Responses per prompt whose texts are kept for the report, and the length at which they are cut.
 KEPT_RESPONSES = 8
@@ -69,19 +66,16 @@ class SampleSet(JudgedSamples):
     # are stored: it then votes by its result, because its text is slow to parse.
     answer: np.ndarray
     result: np.ndarray | None  # [P, n] int, the same for results of SQL; None if not all results are known
-    answered: np.ndarray  # [P, n] bool, the response has an answer
     tokens: np.ndarray  # [P, n] int, response length
-    distinct_n: np.ndarray  # [P, 4] float, over a prompt's responses together, for n = 1..4
     unparsed: int | None  # correct SQL that sqlglot cannot parse, compared by its text; None for other tasks
     responses: list[list[ShownResponse]]  # the first KEPT_RESPONSES of each prompt
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """The part of a record that is kept, because the texts and tokens of a whole file would not fit into memory."""
+    """The part of a record that is kept, because the texts of a whole file would not fit into memory."""
 
     correct: bool
-    answered: bool
     style: int
     truncated: bool
     gold_failure: bool
@@ -92,25 +86,13 @@ class _Sample:
     response: ShownResponse | None
 
 
-@dataclass(frozen=True)
-class _Prompt:
-    """A prompt's samples, by number, and what their tokens have together."""
-
-    samples: list[_Sample]
-    distinct_n: np.ndarray
-
-    @classmethod
-    def of(cls, drawn: list[tuple[_Sample, array]]) -> "_Prompt":
-        return cls([sample for sample, _ in drawn], distinct_n([ids for _, ids in drawn]))
-
-
 def read_judged(path: Path) -> JudgedSamples:
     """Read a finished samples file for Pass@k only, without parsing answers.
 
     Raises:
         UserError: as read_sample_set.
     """
-    metadata, ids, rows = _read(path, lambda record: record.acc == 1, list)
+    metadata, ids, rows = _read(path, lambda record: record.acc == 1)
     return JudgedSamples(path, metadata, ids, np.array(rows))
 
 
@@ -129,10 +111,10 @@ def read_sample_set(
         UserError: a file is missing or invalid, or lacks a prompt or sample according to its metadata.
     """
     names = (*styles, OTHERS) if styles else ()
-    metadata, ids, prompts = _read(path, lambda record: _needed(record, names, styles_by, by_syntax), _Prompt.of)
+    metadata, ids, prompts = _read(path, lambda record: _needed(record, names, styles_by, by_syntax))
 
     def column(name: str) -> list[list]:
-        return [[getattr(sample, name) for sample in prompt.samples] for prompt in prompts]
+        return [[getattr(sample, name) for sample in prompt] for prompt in prompts]
 
     unparsed = [flag for row in column("unparsed") for flag in row]
     all_sql = None not in unparsed
@@ -151,9 +133,7 @@ def read_sample_set(
         gold_failures=int(np.sum(column("gold_failure"))),
         answer=np.array([answer_classes(row) for row in column("answer")]),
         result=np.array([answer_classes(row) for row in results]) if results_known else None,
-        answered=np.array(column("answered")),
         tokens=np.array(column("tokens")),
-        distinct_n=np.array([prompt.distinct_n for prompt in prompts]),
         unparsed=unparsed.count(True) if all_sql else None,
         responses=[[shown for shown in row[:KEPT_RESPONSES] if shown] for row in column("response")],
     )
@@ -188,25 +168,19 @@ def styles_are_announced(path: Path, styles: Sequence[str]) -> bool:
     return announces_styles([record.pred for record in first if record.pred], tuple(styles))
 
 
-def _read(
-    path: Path, of: Callable[[SampleRecord], T], whole: Callable[[list[T]], Whole]
-) -> tuple[SampleMetadata, np.ndarray, list[Whole]]:
-    """The metadata, [P] ascending ids, and for each prompt what `whole` makes of its records, by sample number.
-
-    Args:
-        of: makes of a record what `whole` needs.
-    """
+def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, np.ndarray, list[list[T]]]:
+    """The metadata, [P] ascending ids, and for each prompt what `of` makes of its records, by sample number."""
     metadata = read_metadata(path)
     n = metadata.n
     records = read_samples(path)
     unfinished: dict[int, dict[int, T]] = {}
-    finished: dict[int, Whole] = {}
+    finished: dict[int, list[T]] = {}
     total = metadata.rows * n
     for record in tqdm(records, f"Reading {path.name}", total, unit="sample", delay=5, leave=False, disable=None):
         samples = unfinished.setdefault(record.id, {})
         samples[record.sample] = of(record)
         if len(samples) == n and samples.keys() == set(range(n)):
-            finished[record.id] = whole([samples[number] for number in range(n)])
+            finished[record.id] = [samples[number] for number in range(n)]
             del unfinished[record.id]
     for prompt, samples in unfinished.items():
         absent = [] if prompt in finished else sorted(set(range(n)) - samples.keys())
@@ -223,8 +197,7 @@ def _read(
     return metadata, np.array(ids, dtype=np.int64), [finished[id] for id in ids]
 
 
-def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syntax: bool) -> tuple[_Sample, array]:
-    """What is kept of a record, and its response's tokens."""
+def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syntax: bool) -> _Sample:
     kind, correct, pred = answer_kind(record.data_source), record.acc == 1, record.pred
     sql, opening = kind == "sql", styles_by == BY_OPENING
     text = record.output if opening else pred
@@ -234,9 +207,8 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syn
 
         unparsed = correct and canonical_sql(pred or "") is None
     shown = ShownResponse(pred and pred[:KEPT_CHARACTERS], record.outcome, record.result_rows)
-    sample = _Sample(
+    return _Sample(
         correct=correct,
-        answered=pred is not None,
         style=names.index(styled(text, names[:-1], styles_by)) if names and (sql or opening) else 0,
         truncated=record.truncated,
         gold_failure=record.outcome in GOLD_FAILURES,
@@ -246,7 +218,6 @@ def _needed(record: SampleRecord, names: tuple[str, ...], styles_by: str, by_syn
         unparsed=unparsed,
         response=shown if record.sample < KEPT_RESPONSES else None,
     )
-    return sample, array("i", record.response_ids)
 
 
 def _result_of(record: SampleRecord) -> str | None:

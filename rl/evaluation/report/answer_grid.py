@@ -1,11 +1,10 @@
 """The answer grid: a panel per model, a row per question, a cell per sample.
 
-A correct sample has the colour of its style, a wrong one is grey. In a task without styles a correct sample is green,
-and two greys tell the model's most frequent wrong answer to the question from other wrong answers. Rows have the same
-order in all panels: group by group, and within a group the questions that the base answers most often come first.
+A correct sample has the colour of its style, or is green in a task without styles; a wrong one is grey. Rows have the
+same order in all panels: group by group, and within a group the questions that the base answers most often come first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
@@ -15,32 +14,24 @@ import numpy as np
 from markupsafe import Markup
 
 from rl.evaluation.analysis.comparison import Comparison
-from rl.evaluation.analysis.samples import SampleSet
-from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.theme import (
     COLOURS,
     CORRECT_FILL,
-    NO_ANSWER,
+    ENVIRONMENT,
     WRONG,
-    WRONG_MOST,
     Look,
     method_looks,
     style_fills,
 )
 from rl.evaluation.spec import BASE, BASE_AGAIN, GOLD
 from rl.metrics.bootstrap import SEED
-from rl.metrics.distinct_answers import NO_VOTE
 
 KINDS = "0123456789abcdefghijklmnopqrstuvwxyz"
 MOST_SHOWN = 3  # trained methods that are shown at once
 # From a larger split, this many questions are drawn with a fixed seed.
 MOST_QUESTIONS = 120
-WITHOUT_STYLES = {
-    "correct": CORRECT_FILL,
-    "its most frequent wrong answer": WRONG_MOST.css,
-    "another wrong answer": WRONG.css,
-    "no answer": NO_ANSWER.css,
-}
+# Of a picture without the page; its key has the colours.
+CAPTION = "A row is a question, a cell is one of a model’s answers. Wrong answers are grey."
 # In pixels: the height of all rows together, and the limits of one.
 HEIGHT, LEAST_ROW, MOST_ROW = 460, 3.6, 16
 # The pictures: {name of a file: its width in pixels and the panels beside each other}.
@@ -60,16 +51,6 @@ class Block:
     rows: int
     drawing: Markup
     height: int  # pixels
-
-    @classmethod
-    def of(cls, name: str, start: int, cells: np.ndarray, fills: Sequence[str], questions: int) -> "Block":
-        """
-        Args:
-            cells: [rows, n] int, positions in `fills`.
-            questions: of all blocks together.
-        """
-        height = round(len(cells) * min(max(HEIGHT / questions, LEAST_ROW), MOST_ROW))
-        return cls(name, start, len(cells), _drawing(cells, fills), height)
 
 
 @dataclass(frozen=True)
@@ -91,37 +72,23 @@ class AnswerGrid:
     kinds: dict[str, np.ndarray]  # {method: [P, n] int, positions in `fills`}
     blocks: list[tuple[str, int]]  # name and number of rows
 
-    @property
-    def key(self) -> dict[str, str]:
-        """The fills that occur."""
-        occurring = set(np.concatenate([kinds[self.order].ravel() for kinds in self.kinds.values()]).tolist())
-        return {kind: fill for number, (kind, fill) in enumerate(self.fills.items()) if number in occurring}
-
-    @property
-    def colours(self) -> str:
-        """What they mean."""
-        if "wrong" in self.fills:
-            return "The colour of a correct answer is its style; wrong answers are grey."
-        return "Correct answers are green, wrong ones are grey."
-
-    @property
-    def caption(self) -> str:
-        """What a row, a cell and the colours are, for a picture without the page."""
-        return f"A row is a question, a cell is one of a model’s answers. {self.colours}"
-
     @classmethod
     def of_split(cls, comparison: Comparison, split: str) -> "AnswerGrid":
         base = comparison.samples[BASE][split]
         names = [name for name in comparison.spec.methods if name != BASE_AGAIN]
-        fills = style_fills(base.style_names) | {"wrong": WRONG.css} if base.style_names else WITHOUT_STYLES
-        kinds = {name: _kinds(comparison.samples[name][split]) for name in names}
+        right = style_fills(base.style_names) if base.style_names else {"correct": CORRECT_FILL}
+        fills = right | {"wrong": WRONG.css}
+        drawn = {name: comparison.samples[name][split] for name in names}
+        kinds = {
+            name: np.where(of.correct, of.style if base.style_names else 0, len(right)) for name, of in drawn.items()
+        }
         shown = np.arange(base.prompts)
         if base.prompts > MOST_QUESTIONS:
             shown = np.sort(np.random.default_rng(SEED).choice(base.prompts, MOST_QUESTIONS, replace=False))
         grouped = comparison.questions[split].few_valued() if split in comparison.questions else {}
         groups = next(iter(grouped.values()), {"": np.ones(base.prompts, dtype=bool)})
         # The largest numbers come first; ties go by what the trained methods answer, then by id.
-        solved = [-comparison.samples[name][split].correct.sum(axis=1)[shown] for name in names]
+        solved = [-of.correct.sum(axis=1)[shown] for of in drawn.values()]
         group = np.argmax([members[shown] for members in groups.values()], axis=0)
         order = shown[np.lexsort((sum(solved), solved[0], group))]
         blocks = [(name, rows) for name, members in groups.items() if (rows := int(members[shown].sum()))]
@@ -137,17 +104,22 @@ class AnswerGrid:
         figures = f"Pass@1 {100 * summary['mean@k'][str(n)][0]:.0f} · Pass@{k} {100 * summary['pass@k'][str(k)][0]:.0f}"
         if summary["styles"]:
             figures += f" · {summary['styles'][0]:.1f} styles"
-        shares = np.bincount(self.kinds[method][self.order].ravel(), minlength=len(self.fills)) / (len(self.order) * n)
-        parts = ", ".join(
-            f"{kind} {100 * share:.0f} %" for kind, share in zip(self.fills, shares, strict=True) if share >= 0.005
-        )
-        blocks, start = [], 0
-        for of_group, rows in self.blocks:
-            cells = self.cells(method)[start : start + rows]
-            blocks.append(Block.of(of_group, start, cells, [*self.fills.values()], len(self.order)))
-            start += rows
-        description = f"{look.label}, {len(self.order)} questions × {n} samples: {parts}"
-        return Panel(look, figures, blocks, description)
+        blocks = _blocks(self.cells(method), self.blocks, [*self.fills.values()])
+        return Panel(look, figures, blocks, f"{look.label}, {len(self.order)} questions × {n} samples: {figures}")
+
+
+def _blocks(cells: np.ndarray, groups: Iterable[tuple[str, int]], fills: Sequence[str]) -> list[Block]:
+    """
+    Args:
+        cells: [R, n] int, positions in `fills`.
+        groups: name and number of rows.
+    """
+    blocks, start, height = [], 0, min(max(HEIGHT / len(cells), LEAST_ROW), MOST_ROW)
+    for name, rows in groups:
+        drawing = _drawing(cells[start : start + rows], fills)
+        blocks.append(Block(name, start, rows, drawing, round(rows * height)))
+        start += rows
+    return blocks
 
 
 def _drawing(cells: np.ndarray, fills: Sequence[str]) -> Markup:
@@ -165,20 +137,6 @@ def _drawing(cells: np.ndarray, fills: Sequence[str]) -> Markup:
     return Markup(
         f'<svg viewBox="0 0 {n} {rows}" preserveAspectRatio="none">{drawn}<path class="cuts" d="{lines}"/></svg>'
     )
-
-
-def _kinds(samples: SampleSet) -> np.ndarray:
-    """[P, n] int: positions in the grid's fills."""
-    if samples.style_names:
-        return np.where(samples.correct, samples.style, len(samples.style_names))
-    kinds = np.where(samples.correct, 0, 2)
-    votes = samples.answer if samples.result is None else samples.result
-    for row, answers, correct in zip(kinds, votes, samples.correct, strict=True):
-        wrong = answers[~correct & (answers != NO_VOTE)]
-        if wrong.size:
-            row[(answers == np.bincount(wrong).argmax()) & ~correct] = 1
-    kinds[~samples.correct & ~samples.answered] = 3
-    return kinds
 
 
 def shown_methods(comparison: Comparison) -> list[str]:
@@ -199,14 +157,14 @@ def answers_content(comparison: Comparison) -> dict[str, Any]:
     A row is a text with a character of KINDS per cell.
     """
     spec = comparison.spec
-    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.short_names)
+    grid, looks = AnswerGrid.of_split(comparison, spec.splits[0]), method_looks(spec.labels)
     panels = []
     for name in shown_methods(comparison):
         rows = ["".join(KINDS[kind] for kind in row) for row in grid.cells(name).tolist()]
         figures = grid.panel(comparison, name, looks[name]).figures
         panels.append({"label": looks[name].label, "colour": looks[name].colour.css, "figures": figures, "rows": rows})
     return {
-        "caption": grid.caption,
+        "caption": CAPTION,
         "fills": grid.fills,
         "blocks": [[*block] for block in grid.blocks],
         "panels": panels,
@@ -225,10 +183,8 @@ def answer_files(content: Mapping[str, Any]) -> dict[str, str]:
 def _answer_figure(content: Mapping[str, Any], width: int, columns: int) -> str:
     panels, fills = [], list(content["fills"].values())
     for panel in content["panels"]:
-        cells, start, blocks = np.array([[KINDS.index(kind) for kind in row] for row in panel["rows"]]), 0, []
-        for name, rows in content["blocks"]:
-            blocks.append(Block.of(name, start, cells[start : start + rows], fills, len(cells)))
-            start += rows
+        cells = np.array([[KINDS.index(kind) for kind in row] for row in panel["rows"]])
+        blocks = _blocks(cells, content["blocks"], fills)
         panels.append(panel | {"blocks": blocks})
     occurring = {KINDS.index(kind) for panel in content["panels"] for row in panel["rows"] for kind in row}
     columns = min(columns, len(panels))

@@ -1,24 +1,20 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
-import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rl.common.git_state import git_state
-from rl.common.installed import installed_version
 from rl.common.text import duration, listed, number_of
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.trade_off import trade_offs
 from rl.evaluation.analysis.training_log import TrainingLog
 from rl.evaluation.report.answer_grid import AnswerGrid, Panel, shown_methods
-from rl.evaluation.report.environment import ENVIRONMENT
 from rl.evaluation.report.figures import Figures
 from rl.evaluation.report.pareto_figure import NARROW, WIDE, pareto_figure
 from rl.evaluation.report.question_browser import browser_data
-from rl.evaluation.report.theme import COLOURS, Look, method_looks
+from rl.evaluation.report.theme import COLOURS, ENVIRONMENT, Look, method_looks
 from rl.evaluation.report.tiles import headline, tiles
-from rl.evaluation.report.training_figures import ON_OWN_PROMPTS, training_figures
 from rl.evaluation.spec import BASE, BASE_AGAIN, split_name
 from rl.evaluation.table import Table
 from rl.evaluation.tables import page_tables, tests_table
@@ -27,7 +23,6 @@ LINKS = {
     "The paper": "https://arxiv.org/abs/2509.07430",
     "verl": "https://github.com/volcengine/verl",
 }
-PACKAGES = ("dph-rl", "verl", "torch", "transformers", "vllm", "numpy", "matplotlib")
 
 
 def render_page(comparison: Comparison, tests: list[PairedTest], report: dict, logs: dict[str, TrainingLog]) -> str:
@@ -38,11 +33,10 @@ def render_page(comparison: Comparison, tests: list[PairedTest], report: dict, l
         logs: {method: its training log}; if it is empty, the page has no training section.
     """
     spec = comparison.spec
-    looks, figures = method_looks(spec.short_names), Figures(comparison)
+    looks, figures = method_looks(spec.labels), Figures(comparison)
     names = {name: look.label for name, look in looks.items() if name != BASE_AGAIN}
     grids = {split_name(split): AnswerGrid.of_split(comparison, split) for split in spec.splits}
     found, shown = trade_offs(comparison), shown_methods(comparison)
-    training, more_training = training_figures(spec, logs)
     return ENVIRONMENT.get_template("page.html").render(
         spec=spec,
         colours=COLOURS,
@@ -51,26 +45,21 @@ def render_page(comparison: Comparison, tests: list[PairedTest], report: dict, l
         tiles=tiles(comparison, tests, shown, looks),
         split=split_name(spec.splits[0]),
         trade_offs=found,
-        pareto={name: pareto_figure(found, of, looks) for name, of in {"broad": WIDE, "slim": NARROW}.items() if found},
-        failed_gold=_failed_gold(comparison),
-        left_out=_left_out(comparison),
+        pareto={name: pareto_figure(found, of) for name, of in {"broad": WIDE, "slim": NARROW}.items() if found},
+        notes=_notes(comparison),
         grids=_with_panels(comparison, grids, looks, shown),
         browser=browser_data(comparison, grids, names),
-        styles=figures.of_styles(),
         values=_values(comparison, report["_labels"], looks),
         differences=[
             (
                 split_name(split),
                 figures.differences(split, tests, shown),
-                tests_table(split, report["_tests"], spec.short_names),
+                tests_table(split, report["_tests"], spec.labels),
             )
             for split in spec.splits
         ],
         caveats=caveats(comparison),
-        groups=figures.of_evaluation(report.get("_progress", {})),
-        training=training,
-        more_training=more_training,
-        on_own_prompts=ON_OWN_PROMPTS,
+        groups=figures.all(report.get("_progress", {}), logs),
         definitions=report["_definitions"],
         settings=spec.settings | {f"sampling: {name}": _of_all_splits(comparison, name) for name in COMMON_SETTINGS},
         seconds={stage: duration(seconds) for stage, seconds in spec.seconds.items()},
@@ -85,25 +74,24 @@ def _ran(comparison: Comparison) -> str:
     spec, of_base = comparison.spec, comparison.samples[BASE]
     asked = listed(f"{of.prompts} questions ({split_name(split)})" for split, of in of_base.items())
     n = " or ".join(map(str, sorted({of.n for of in of_base.values()})))
-    trained = listed(spec.short_names[name] for name in spec.trained) if spec.trained else ""
+    trained = listed(spec.labels[name] for name in spec.trained) if spec.trained else ""
     what = f"{trained}, trained from {spec.methods[BASE].label}. " if trained else ""
     return f"{what}{asked}, {n} answers each."
 
 
-def _failed_gold(comparison: Comparison) -> list[tuple[str, str, int, int]]:
-    """(method, split, samples whose gold query failed, all samples), where some failed."""
-    return [
-        (comparison.spec.methods[name].label, split, samples.gold_failures, samples.correct.size)
+def _notes(comparison: Comparison) -> list[str]:
+    """What could not be judged, and what was not sampled."""
+    notes = [
+        f"{comparison.spec.labels[name]}, {split}: for {samples.gold_failures} of {samples.correct.size} samples the "
+        "reference query itself failed; they count as wrong."
         for name, splits in comparison.samples.items()
         for split, samples in splits.items()
         if samples.gold_failures
     ]
-
-
-def _left_out(comparison: Comparison) -> dict[str, str]:
-    """{split: how many prompts were too long to be sampled}, where some were."""
-    numbers = {split: len(samples.metadata.overlong_ids) for split, samples in comparison.samples[BASE].items()}
-    return {split: number_of(number, "prompt") for split, number in numbers.items() if number}
+    for split, samples in comparison.samples[BASE].items():
+        if number := len(samples.metadata.overlong_ids):
+            notes.append(f"{split}: {number_of(number, 'prompt')} left out as too long.")
+    return notes
 
 
 def _with_panels(
@@ -148,25 +136,24 @@ def _drawn_as_the_base(comparison: Comparison) -> list[str]:
     """Short names of the methods whose samples have the seed of the base's."""
     base = comparison.samples[BASE]
     return [
-        comparison.spec.short_names[name]
+        comparison.spec.labels[name]
         for name, of_splits in comparison.samples.items()
         if name != BASE and any(of.metadata.seed == base[split].metadata.seed for split, of in of_splits.items())
     ]
 
 
 def provenance(comparison: Comparison) -> dict[str, str]:
-    """{what: text} for the end of the page; versions are those of the environment that writes the page."""
+    """{what: text} for the end of the page; the commit is that of the program that writes it."""
     spec = comparison.spec
     state = git_state(Path(__file__).parent)
     facts = {"Commit": state["revision"][:12] + (", with changes" if state["changed"] else "")} if state else {}
     if "seed" in spec.settings:
         facts["Training seed"] = str(spec.settings["seed"])
     seeds = {name: comparison.samples[name][spec.splits[0]].metadata.seed for name in spec.methods}
-    each = ", ".join(f"{spec.short_names[name]} {seed}" for name, seed in seeds.items())
+    each = ", ".join(f"{spec.labels[name]} {seed}" for name, seed in seeds.items())
     facts["Sampling seeds"] = each if len(set(seeds.values())) > 1 else str(seeds[BASE])
     facts["Commands"] = "; ".join([*spec.commands, "dph report --spec spec.json --out . (this page)"])
-    versions = {"Python": platform.python_version()} | {package: installed_version(package) for package in PACKAGES}
-    return facts | {"Versions": ", ".join(f"{name} {version}" for name, version in versions.items() if version)}
+    return facts
 
 
 def _of_all_splits(comparison: Comparison, setting: str) -> object:

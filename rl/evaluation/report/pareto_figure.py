@@ -17,11 +17,9 @@ from matplotlib.lines import Line2D
 from rl.common import atomic_write
 from rl.evaluation.analysis.trade_off import Point, TradeOff
 from rl.evaluation.report.canvas import POINTS_PER_INCH, STYLE, inline_svg, shorten
-from rl.evaluation.report.environment import ENVIRONMENT
-from rl.evaluation.report.theme import COLOURS, INK, METHOD_COLOURS, MUTED, PAGE, Colour, Look
-from rl.evaluation.spec import BASE, CONTROL, GOLD, split_name
+from rl.evaluation.report.theme import COLOURS, ENVIRONMENT, INK, MUTED, PAGE, Colour, method_looks
+from rl.evaluation.spec import CONTROL, GOLD, split_name
 
-REHEARSES, SEES_GOLD, OTHER = METHOD_COLOURS["dph_js"], METHOD_COLOURS["rkl"], METHOD_COLOURS[BASE]
 NUMBER = 11  # the size of a method's number, in points
 LONGEST_NAME = 40  # characters in the key
 LINE = 20  # of the key, in points
@@ -41,15 +39,11 @@ WIDE, NARROW = Layout(880, 2, 420, 3), Layout(328, 1, 330, 1)
 FILES = {"pareto.svg": WIDE, "pareto_narrow.svg": NARROW}
 
 
-def pareto_figure(trade_offs: Sequence[TradeOff], layout: Layout, looks: Mapping[str, Look] | None = None) -> Markup:
-    """SVG of the trade-offs, with the page's colours.
-
-    Args:
-        trade_offs: at least one.
-        looks: {method: its look in the report}; without looks a colour says what a method learns from.
-    """
+def pareto_figure(trade_offs: Sequence[TradeOff], layout: Layout) -> Markup:
+    """SVG of the trade-offs, of which there is at least one, with the page's colours."""
     points = {name: point for of in trade_offs for name, point in of.points.items()}
-    colours = {name: looks[name].colour if looks else _colour(point) for name, point in points.items()}
+    looks = method_looks({name: point.label for name, point in points.items()})
+    colours = {name: look.colour for name, look in looks.items()}
     rows, lines = math.ceil(len(trade_offs) / layout.columns), math.ceil((len(points) + 2) / layout.key)
     size = (layout.width / POINTS_PER_INCH, (rows * layout.height + (lines + 1) * LINE) / POINTS_PER_INCH)
     with matplotlib.rc_context(STYLE):
@@ -103,17 +97,17 @@ def _mark(marker: str, colour: Colour, label: str) -> Line2D:
     return Line2D([], [], linestyle="", marker=marker, markersize=size, color=colour.light, label=label)
 
 
-def pareto_files(trade_offs: Sequence[TradeOff], looks: Mapping[str, Look] | None = None) -> dict[str, str]:
+def pareto_files(trade_offs: Sequence[TradeOff]) -> dict[str, str]:
     """{name of a file: SVG}, for a wide and a narrow screen, which follows the reader's dark scheme; empty without
     trade-offs."""
     style = ENVIRONMENT.get_template("theme.css").render(colours=COLOURS)
-    title = Markup("<title>{}</title>").format(" ".join(of.sentence for of in trade_offs))
+    title = "<title>Right answers (Pass@1) against solved questions (Pass@k)</title>"
     spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img"'
     spaces += ' font-family="system-ui, sans-serif"'
     page = f'{title}<style>{style}</style><rect width="100%" height="100%" style="fill:var(--page)"/>'
     found = {}
     for name, layout in FILES.items() if trade_offs else ():
-        head, _, body = str(pareto_figure(trade_offs, layout, looks)).partition(">")
+        head, _, body = str(pareto_figure(trade_offs, layout)).partition(">")
         found[name] = f'{head} width="{layout.width}" {spaces}>{page}{body}\n'
     return found
 
@@ -125,10 +119,6 @@ def write_with_pictures(out: Path, files: Mapping[str, str]) -> None:
         atomic_write.write_text(out / name, text)
     for name in FILES.keys() - files.keys():
         (out / name).unlink(missing_ok=True)
-
-
-def _colour(point: Point) -> Colour:
-    return SEES_GOLD if point.role == GOLD else REHEARSES if point.rehearses or point.role == CONTROL else OTHER
 
 
 def _named(point: Point) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from itertools import chain
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -20,12 +21,7 @@ from rl.metrics.bootstrap import Interval
 LINE_HEIGHT = 250
 TRAINING_HEIGHT = 210
 LEAST_TICK_RATIO = 1.4  # between the last k and a labelled one: closer labels would overlap
-MOST_DISTINCT_BANDS = 4  # more bands would hide the lines, and become fainter
 SMOOTHED_STEPS = 5
-FEW_VALUES = 12  # lines with at most this many values have markers
-# Families are drawn beside each other at the same eta, so that their intervals do not overlap.
-ETA_SHIFT = 0.07
-REFERENCE = {"linewidth": 1.3, "linestyle": (0, (4, 3))}
 
 ROW = 40  # points: a method's name and, below it, its bar
 NAME_AT, BAR_AT, BAR_HEIGHT = 0.27, 0.72, 0.42  # in rows
@@ -34,7 +30,6 @@ LEAST_NAMED_SHARE = 0.08  # the number of a smaller piece would not fit into it
 LONGEST_NAME = 46  # characters that fit into a plot's width
 
 Curves = dict[str, dict[int, Interval]]
-Families = dict[str, dict[float, list[str]]]  # {family: {eta, ascending: methods}}
 
 
 def pass_at_k_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
@@ -60,11 +55,10 @@ def checkpoints_plot(curves: Curves, looks: dict[str, Look]) -> Figure:
 
 def _interval_lines(curves: Curves, looks: dict[str, Look], xlabel: str) -> tuple[Figure, Axes]:
     figure, axes = _line_canvas(LINE_HEIGHT, xlabel)
-    opacity = 0.12 if len(curves) <= MOST_DISTINCT_BANDS else 0.05
     for name, curve in curves.items():
         value, low, high = 100 * np.array(list(curve.values())).T
         colour = looks[name].colour.light
-        axes.fill_between(list(curve), low, high, color=colour, alpha=opacity, linewidth=0)
+        axes.fill_between(list(curve), low, high, color=colour, alpha=0.1, linewidth=0)
         axes.plot(list(curve), value, color=colour, linewidth=1.8, marker=looks[name].marker, markersize=4)
     _limit_to_percent(axes)
     return figure, axes
@@ -84,69 +78,46 @@ def _limit_to_percent(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
 
 
-def eta_families(spec: ReportSpec, methods: Collection[str]) -> Families:
-    """The lines against eta: families with at least two etas whose methods are all in `methods`."""
-    found: Families = {}
+def eta_families(spec: ReportSpec, methods: Collection[str]) -> dict[str, dict[float, str]]:
+    """{family: {eta, ascending: method}} of the families with at least two etas whose methods are all in `methods`.
+
+    Of several methods of a family with one eta, the first counts.
+    """
+    found: dict[str, dict[float, str]] = {}
     for name, method in spec.methods.items():
         if method.family is not None and method.eta is not None:  # both or neither
-            found.setdefault(method.family, {}).setdefault(method.eta, []).append(name)
+            found.setdefault(method.family, {}).setdefault(method.eta, name)
     return {
         family: dict(sorted(etas.items()))
         for family, etas in found.items()
-        if len(etas) > 1 and set(chain(*etas.values())) <= set(methods)
+        if len(etas) > 1 and {*etas.values()} <= {*methods}
     }
 
 
-def eta_plot(families: Families, references: list[str], values: dict[str, Interval], looks: dict[str, Look]) -> Figure:
-    """A share against eta; lines go through the mean of the runs with equal eta.
+def eta_plot(curves: dict[str, dict[float, Interval]], looks: dict[str, Look]) -> Figure:
+    """A share against eta; curves: {family: {eta: [value, low, high]}}.
 
     The etas are equally spaced, because they are few, span decades, and may include 0.
-
-    Args:
-        families: as eta_families returns them; a family has the look of its first method.
-        references: methods without an eta, drawn as horizontal lines.
-        values: {method: [value, low, high]}.
     """
-    figure, axes = _line_canvas(LINE_HEIGHT, "eta (equally spaced)")
-    etas = sorted(set(chain(*families.values())))
-    for name in references:
-        axes.axhline(100 * values[name][0], color=looks[name].colour.light, **REFERENCE)
-    for i, of in enumerate(families.values()):
-        look = looks[next(iter(of.values()))[0]]
-        colour, shift = look.colour.light, ETA_SHIFT * (i - (len(families) - 1) / 2)
-        at = [etas.index(eta) + shift for eta in of]
-        axes.plot(at, [100 * np.mean([values[name][0] for name in names]) for names in of.values()], color=colour)
-        for x, name in ((x, name) for x, names in zip(at, of.values(), strict=True) for name in names):
-            value, low, high = (100 * v for v in values[name])
-            axes.plot([x, x], [low, high], color=colour, linewidth=1.2)
-            axes.plot([x], [value], color=colour, marker=look.marker, markersize=5)
+    etas = sorted(set(chain(*curves.values())))
+    at = {family: {etas.index(eta): of for eta, of in curve.items()} for family, curve in curves.items()}
+    figure, axes = _interval_lines(at, looks, "eta (equally spaced)")
     axes.set_xticks(range(len(etas)), [f"{eta:g}" for eta in etas])
-    axes.margins(x=0.08)
-    _limit_to_percent(axes)
     return figure
 
 
-def training_plot(metric: str, smoothed_steps: int, logs: dict[str, TrainingLog], looks: dict[str, Look]) -> Figure:
-    """A metric against the step: a faint line as logged, and a strong line with the mean of the last smoothed_steps."""
+def training_plot(metric: str, logs: dict[str, TrainingLog], looks: dict[str, Look]) -> Figure:
+    """A metric against the step: a faint line as logged, and a strong line with the mean of the last SMOOTHED_STEPS."""
     figure, axes = _line_canvas(TRAINING_HEIGHT, "step")
     for name in (name for name, log in logs.items() if metric in log):
         steps, values = np.array(list(logs[name][metric].items())).T
-        colour, marker = looks[name].colour.light, looks[name].marker if len(values) <= FEW_VALUES else ""
-        if smoothed_steps > 1:
-            axes.plot(steps, values, color=colour, linewidth=0.8, alpha=0.35)
-        smooth = running_mean(values, smoothed_steps)
-        axes.plot(steps, smooth, color=colour, linewidth=1.8, marker=marker, markersize=4)
+        colour = looks[name].colour.light
+        axes.plot(steps, values, color=colour, linewidth=0.8, alpha=0.35)
+        smooth = pd.Series(values).rolling(SMOOTHED_STEPS, min_periods=1).mean()
+        axes.plot(steps, smooth, color=colour, linewidth=1.8)
     axes.margins(x=0.01)
     axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
     return figure
-
-
-def running_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """[S] float: the mean of the last `width` values at each step, of all so far at the first steps."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(end - width, 0)
-    return (total[end] - total[start]) / (end - start)
 
 
 def stacked_plot(shares: dict[str, dict[str, float]], fills: dict[str, str], looks: dict[str, Look]) -> Figure:

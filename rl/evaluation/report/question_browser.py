@@ -100,18 +100,17 @@ def _of_split(
 
 def _filters(comparison: Comparison, grid: AnswerGrid, names: dict[str, str], shown: np.ndarray) -> list[dict]:
     """[{"group", "name", "rows": positions in `shown`}], without filters that no question passes."""
-    questions = comparison.questions.get(grid.split)
+    questions, metrics = comparison.questions.get(grid.split), comparison.metrics
     found = [("", "All questions", np.ones(len(shown), dtype=bool))]
     for key, values in questions.groups.items() if questions else ():
-        of_shown = np.array([values[position] for position in shown])
+        of_shown = np.array(values)[shown]
         title = key.replace("_", " ").capitalize()
         found += [(title, value.replace("_", " "), of_shown == value) for value in sorted(set(of_shown.tolist()))]
     found += _lost_by_one(comparison, grid, names, shown)
     lost = f"Lost (the base solved it in {comparison.spec.solved_in} samples, no sample correct)"
     for title, metric in ((lost, "lost"), ("Newly solved", "newly_solved")):
         for name in (name for name in names if name != BASE):
-            values = comparison.metrics[name][grid.split][metric][shown]
-            found.append((title, f"by {names[name]}", values > 0))
+            found.append((title, f"by {names[name]}", metrics[name][grid.split][metric][shown] > 0))
     return [
         {"group": group, "name": name, "rows": np.flatnonzero(passed).tolist()}
         for group, name, passed in found
@@ -123,24 +122,19 @@ def _lost_by_one(
     comparison: Comparison, grid: AnswerGrid, names: dict[str, str], shown: np.ndarray
 ) -> list[tuple[str, str, np.ndarray]]:
     """Questions that the first shown method lost and the best other one kept, plain ones first, and those both lost."""
-    methods = [name for name in shown_methods(comparison) if name in names and name != BASE]
-    if len(methods) < 2:
+    first, *others = [name for name in shown_methods(comparison) if name in names and name != BASE] or [""]
+    if not others:
         return []
-    spec, (first, *others), metrics = (
-        comparison.spec,
-        methods,
-        {name: of[grid.split] for name, of in comparison.metrics.items()},
-    )
-    best = max(others, key=lambda name: np.mean(metrics[name][f"pass@{spec.solved_in}"]))
-    lost, kept = (metrics[name]["lost"][shown] for name in (first, best))
-    one, both = (lost > 0) & (kept == 0), (lost > 0) & (kept > 0)
+    metrics = {name: comparison.metrics[name][grid.split] for name in (first, *others)}
+    best = max(others, key=lambda name: np.mean(metrics[name][f"pass@{comparison.spec.solved_in}"]))
+    lost, lost_too = (metrics[name]["lost"][shown] > 0 for name in (first, best))
+    kept = metrics[best]["lost"][shown] == 0
     grouped = comparison.questions[grid.split].few_valued() if grid.split in comparison.questions else {}
     plain = next((values[PLAIN][shown] for values in grouped.values() if PLAIN in values), np.zeros(len(shown), bool))
-    label, other = names[first], names[best]
     return [
-        (ONE_LOST, f"{label} lost, {other} kept: plain", one & plain),
-        (ONE_LOST, f"{label} lost, {other} kept", one),
-        (ONE_LOST, f"{label} and {other} lost", both),
+        (ONE_LOST, f"{names[first]} lost, {names[best]} kept: plain", lost & kept & plain),
+        (ONE_LOST, f"{names[first]} lost, {names[best]} kept", lost & kept),
+        (ONE_LOST, f"{names[first]} and {names[best]} lost", lost & lost_too),
     ]
 
 

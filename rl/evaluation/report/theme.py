@@ -6,9 +6,21 @@ styles were chosen so that colour-blind readers can tell them apart. Markers dis
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from rl.evaluation.spec import BASE, BASE_AGAIN
+
+# Of the templates in this folder.
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
 
 
 class Colour(NamedTuple):
@@ -44,15 +56,12 @@ FURTHER_COLOURS = (
     Colour("m-11", "#3f6488", "#a9cdee"),
     Colour("m-12", "#23565f", "#83bdc9"),
 )
-# Cells of the answer grid that have no style's colour.
+# Wrong answers in the grid.
 WRONG = Colour("wrong", "#e4e7eb", "#2b3138")
-WRONG_MOST = Colour("wrong-most", "#a9b1bb", "#5d6671")
-NO_ANSWER = Colour("no-answer", "#f4f5f7", "#1d2127")
-COLOURS = (INK, MUTED, GRID, PAGE, WRONG, WRONG_MOST, NO_ANSWER, *METHOD_COLOURS.values(), *FURTHER_COLOURS)
+COLOURS = (INK, MUTED, GRID, PAGE, WRONG, *METHOD_COLOURS.values(), *FURTHER_COLOURS)
 
-# {marker of matplotlib: the same marker as text}; a dashed reference line has none.
+# {marker of matplotlib: the same marker as text}.
 MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
-DASHES = "╌"
 
 # Fills of the answer grid and of stacked bars, on both pages.
 STYLE_FILLS = ("#8477f3", "#c39810", "#a5e07c", "#d7559d", "#f3c0f0", "#6fae3f", "#b06fd8")
@@ -74,7 +83,7 @@ class Look:
 
     @property
     def glyph(self) -> str:
-        return MARKERS.get(self.marker, DASHES)
+        return MARKERS[self.marker]
 
 
 def method_looks(labels: dict[str, str]) -> dict[str, Look]:

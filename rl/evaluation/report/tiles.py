@@ -1,19 +1,17 @@
 """The top of a page: a sentence with the solved questions of each shown model, and tiles with a metric each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rl.common.text import listed
 from rl.evaluation.analysis.comparison import Comparison
-from rl.evaluation.analysis.paired_test import HIGHER, INCONCLUSIVE, LOWER, UNCORRECTED, PairedTest
+from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.measures import in_display_unit, in_words, interval_of
 from rl.evaluation.report.theme import Look
 from rl.evaluation.spec import BASE, ReportSpec
-from rl.evaluation.table import NO_VALUE
+from rl.evaluation.table import NO_VALUE, p_in_words
 from rl.evaluation.tables import interval_cell
 from rl.metrics.styles import BY_OPENING
-
-SIGNS = {HIGHER: "▲", LOWER: "▼", UNCORRECTED[HIGHER]: "△", UNCORRECTED[LOWER]: "▽", INCONCLUSIVE: "≈"}
 
 
 @dataclass(frozen=True)
@@ -25,9 +23,7 @@ class Bar:
     share: float = 0
     low: float = 0
     high: float = 0
-    difference: str = ""  # from the base, with its interval
-    sign: str = ""
-    in_words: str = ""  # the verdict on the difference
+    difference: str = ""  # from the base, with its interval and the verdict
 
 
 @dataclass(frozen=True)
@@ -81,10 +77,8 @@ def _bar(summary: dict, metric: str, most: int, look: Look, test: PairedTest | N
     if test is None:
         return shown
     cell = interval_cell(test.metric, test.difference, signed=True)
-    difference = f"{cell.text} {cell.behind}" if metric == test.metric else ""
-    words = f"{test.verdict}; difference of the {in_words(test.metric)} from the base {cell.text} {cell.behind}, "
-    words += f"p {test.p:.3f}, {test.p_holm:.3f} after Holm’s correction"
-    return Bar(look, shown.value, share, low, high, difference, SIGNS[test.verdict], words)
+    what = "" if metric == test.metric else f"{in_words(test.metric)} "
+    return replace(shown, difference=f"{what}{cell.text} {cell.behind}: {test.verdict}, {p_in_words(test.p_holm)}")
 
 
 def _about(spec: ReportSpec, metric: str, most: int) -> str:

@@ -34,7 +34,6 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     from rl.evaluation.report.answer_grid import answer_files, answers_content
     from rl.evaluation.report.page import render_page
     from rl.evaluation.report.pareto_figure import pareto_files, write_with_pictures
-    from rl.evaluation.report.theme import method_looks
     from rl.evaluation.spec import BASE
     from rl.metrics.styles import BY_PREFIX
 
@@ -53,7 +52,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
     report = comparison.summaries | {
         "_definitions": meanings,
         "_tests": [test.as_json() for test in tests],
-        "_labels": {name: method.label for name, method in spec.methods.items()},
+        "_labels": spec.labels,
         "_solved_in": spec.solved_in,
         "_answers": answers_content(comparison),
     }
@@ -62,7 +61,7 @@ def write_report(spec: "ReportSpec", out: Path) -> dict:
         PAGE: render_page(comparison, tests, report, logs),
         REPORT: json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n",
     }
-    files |= answer_files(report["_answers"]) | pareto_files(trade_offs(comparison), method_looks(spec.short_names))
+    files |= answer_files(report["_answers"]) | pareto_files(trade_offs(comparison))
     write_with_pictures(out, files)
     return report
 
