@@ -14,7 +14,6 @@ import os
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,7 +207,7 @@ def results_table(report: dict) -> str:
     for method, label in report["_labels"].items():
         if method != BASE_AGAIN:
             cells = [metric_cell(report[method][split], name) for split, name in columns.values()]
-            rows.append(Row(label, "", [cell and replace(cell, low=None, high=None) for cell in cells]))
+            rows.append(Row(label, "", cells))
     inside, outside = (report[BASE][split]["prompts"] for split in SPLITS)
     caption = f"In per cent of {inside} questions, and of {outside} about what training never saw (new):"
     return as_text(Table(caption, list(columns), rows))

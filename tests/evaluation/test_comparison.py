@@ -35,23 +35,15 @@ def test_questions_must_be_those_of_the_samples(math_run):
         compare(read_spec(math_run.write()))
 
 
-def test_an_extra_info_that_is_a_text_has_no_groups(tmp_path):
-    path = tmp_path / "own.parquet"
-    question = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": "1"}}
-    pd.DataFrame([{"id": 1, "extra_info": '{"difficulty": "simple"}'} | question]).to_parquet(path)
-    assert (
-        groups_of([path], ["difficulty"]) == [] and read_questions([path], np.array([1]), ["difficulty"]).groups == {}
-    )
-
-
-def test_a_missing_value_that_pandas_wrote_as_nan_is_plain(tmp_path):
-    path = tmp_path / "own.parquet"
+def test_an_extra_info_without_values_has_no_groups(tmp_path):
+    """A text has none; pandas writes a missing number as NaN, and its question is plain."""
     question = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": "1"}}
     levels = [{"level": 1.0, "of_none": None}, {"level": float("nan"), "of_none": float("nan")}]
-    pd.DataFrame([{"id": id, "extra_info": of} | question for id, of in enumerate(levels)]).to_parquet(path)
-    assert groups_of([path], ["level", "of_none"]) == ["level"]
-    found = read_questions([path], np.array([0, 1]), ["level", "of_none"])
-    assert found.groups == {"level": ["1.0", "plain"]} and found.databases == frozenset()
+    for infos, groups in ((['{"level": 1}'], {}), (levels, {"level": ["1.0", "plain"]})):
+        path = tmp_path / f"{len(infos)}.parquet"
+        pd.DataFrame([{"id": id, "extra_info": of} | question for id, of in enumerate(infos)]).to_parquet(path)
+        assert groups_of([path], ["level", "of_none"]) == list(groups)
+        assert read_questions([path], np.arange(len(infos)), ["level", "of_none"]).groups == groups
 
 
 def test_a_report_says_that_questions_about_one_database_may_depend(run):

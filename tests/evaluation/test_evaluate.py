@@ -379,23 +379,14 @@ def test_rejected_settings(ended):
         assert sentence in error and "\n" not in error
 
 
-def test_an_error_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended):
+def test_a_fault_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended):
     folder, found, _ = ended
-    code, out, errors = found["unknown database"]
-    assert code == 2 and "row 0: the scorer has no database shop/shop.sqlite" in errors and "engine:" not in out
-    assert errors.count("Error: ") == 1 and "Traceback" not in errors and not list((folder / "no").rglob("*.jsonl"))
-
-
-def test_an_evaluation_on_several_nodes_must_join_their_ray(ended):
-    _, found, _ = ended
-    code, out, errors = found["nodes"]
-    assert code == 2 and "trainer.nnodes=2 (NNODES) asks for several nodes" in errors and "waited for" not in out
-
-
-def test_a_second_evaluation_in_the_folder_of_one_under_way_is_refused(ended):
-    folder, found, _ = ended
-    code, _, errors = found["under way"]
-    assert code == 2, errors
-    said = errors.strip().splitlines()[-1]
-    assert said.startswith(f"Error: A run is under way in {folder / 'held'} (process {os.getpid()} on ")
-    assert said.endswith(": wait for it, or name another folder in evaluate.output.")
+    for name, sentence in {
+        "unknown database": "row 0: the scorer has no database shop/shop.sqlite",
+        "nodes": "trainer.nnodes=2 (NNODES) asks for several nodes",
+        "under way": f"A run is under way in {folder / 'held'} (process {os.getpid()} on ",
+    }.items():
+        code, out, errors = found[name]
+        assert code == 2 and sentence in errors and "engine:" not in out, name
+        assert errors.count("Error: ") == 1 and "Traceback" not in errors
+    assert not list((folder / "no").rglob("*.jsonl"))
