@@ -10,17 +10,16 @@ from rl.common.errors import UserError
 from rl.common.model_files import check_hub
 from rl.configuration.names import CORRECT_NAME, EVALUATE, MAIN, PRESAMPLE, WRONG_NAME
 
-_SPLIT = "run dph split after dph presample"
 _PUBLISHED = "the commands of docs/howto/data.md write it"
 # How to get the file of a setting.
 _ORIGIN = {
-    "data.train_files": f"{_PUBLISHED}; set TRAIN_FILE to it",
+    "data.train_files": f"{_PUBLISHED}, and dph split D_exp; set TRAIN_FILE or DATA_DIR",
     "data.val_files": f"{_PUBLISHED}; set VAL_FILES to it; VAL_FILES= trains without validation",
-    "data.sft_files": f"{_SPLIT}, which writes {CORRECT_NAME}",
-    "data.sft_wrong_files": f"{_SPLIT}, which writes {WRONG_NAME}",
+    "data.sft_files": f"run dph split after dph presample, which writes {CORRECT_NAME}",
+    "data.sft_wrong_files": f"run dph split after dph presample, which writes {WRONG_NAME}",
     "data.sft_samples": "run dph presample, which writes it",
     "data.sft_responses": "give a parquet or JSON lines of responses (docs/howto/train.md)",
-    "data.sft_pt": "run dph store, which writes it; set SFT_PT to it",
+    "data.sft_pt": "run dph store, which writes it (from data.sft_responses=FILE for CHORD); set SFT_PT to it",
 }
 
 
@@ -113,21 +112,8 @@ def check_file(key: str, path: Path) -> bool:
     if not os.path.isfile(path):  # Path.is_file raises where the user may not look
         if os.path.isdir(path):
             raise UserError(f"{key}={path} is a folder: name a file.")
-        raise UserError(f"{key}={path} does not exist: {_origin(key, path)}.")
+        raise UserError(f"{key}={path} does not exist: {_ORIGIN.get(key, 'correct the path')}.")
     return True
-
-
-def _origin(key: str, path: Path) -> str:
-    if path.name == "foreign.pt":
-        return "dph store writes it with data.sft_responses=FILE; give launch.foreign_store=PATH"
-    if path.parts[-2:] == ("unsolved", WRONG_NAME):
-        return (
-            f"dph split --threshold 1 --keep-zero --out {path.parent} writes it after dph presample; "
-            "give launch.train_unsolved=PATH"
-        )
-    if path.name in (WRONG_NAME, CORRECT_NAME):
-        return f"{_SPLIT}, which writes it"
-    return _ORIGIN.get(key, "correct the path")
 
 
 def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# Metrics that begin so are decided by the clock and the machine, and differ between two equal runs.
-MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/", "dph/scorer/")
 
 
 @dataclass(frozen=True)

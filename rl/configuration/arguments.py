@@ -8,7 +8,6 @@ from pathlib import Path
 from rl.common.errors import UserError
 from rl.configuration import methods
 from rl.configuration.names import hint
-from rl.configuration.old_variables import REPLACED_BY
 from rl.configuration.run import Run
 
 # Positional arguments: the key that each sets, the pattern that it must match, and the words for that in an error.
@@ -22,7 +21,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 # Hydra may read such a NAME as a number, a truth value or null: 2024_11_27 as 20241127.
 _NEEDS_QUOTES = re.compile(r"(?i)[0-9_.e-]+|null|true|false|nan|inf")
 _EXPERIMENT = "experiment="
-_VARIABLE = re.compile(r"[A-Z][A-Z_]*=")
 _OPTION = re.compile(r"-[^0-9.]")
 _DRY_RUNS = {"--dry-run": "command", "--dry-run=command": "command", "--dry-run=config": "config"}
 
@@ -56,18 +54,12 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
 
 
 def _read(run: Run, arguments: Sequence[str]) -> Run:
-    others = [word for word in arguments if word not in ("-h", "--help")]
-    if len(others) < len(arguments):
-        try:
-            return replace(_read(run, others), help=True)
-        except UserError:  # the help says what is right
-            return replace(run, help=True)
+    if {"-h", "--help"} & {*arguments}:
+        return replace(run, help=True)
     dry_run, rest = "", []
     for word in arguments:
         if word in _DRY_RUNS:
             dry_run = _DRY_RUNS[word]
-        elif word.startswith(("--dry", "-dry")):
-            raise UserError(f"{word} is unknown: did you mean --dry-run or --dry-run=config?")
         elif _OPTION.match(word):
             raise UserError(f"{word} is unknown: the options are --dry-run and --help; {run.usage}")
         else:
@@ -80,11 +72,6 @@ def _read(run: Run, arguments: Sequence[str]) -> Run:
     if run.method.launch["arguments"][0] == "NAME" and not given:
         raise UserError(f"the run has no NAME; {run.usage}")
     for word in rest:
-        if _VARIABLE.match(word):
-            name, _, value = word.partition("=")
-            if name in REPLACED_BY:
-                raise UserError(f"{word} is not a setting: give {REPLACED_BY[name]}={value}.")
-            raise UserError(f"{word} is an environment variable: put it before the command, {word} {run.command} ...")
         if not _is_override(word):
             raise UserError(f"'{word}' is neither KEY=VALUE nor a positional argument; {run.usage}")
     return replace(run, given=[*given, *rest], dry_run=dry_run)

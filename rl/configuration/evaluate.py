@@ -1,14 +1,10 @@
 """Settings of `python -m verl.dph.evaluate`. sampling.py has the engine's settings."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rl.configuration.setting import MISSING, Count, Path, Section
 
 PAPER_EXPERIMENTS = ("llama-sql", "omnisql-32b", "llama-math", "qwen-math")
-if TYPE_CHECKING:
-    _Paper = str
-else:
-    _Paper = Literal[PAPER_EXPERIMENTS]
 
 
 class Evaluate(Section, at="evaluate"):
@@ -61,5 +57,5 @@ class Evaluate(Section, at="evaluate"):
     """Title of the report."""
     summary: str = ""
     """First paragraph of the report."""
-    paper: _Paper | None = None
+    paper: Literal[PAPER_EXPERIMENTS] | None = None  # type: ignore
     """The paper's experiment whose figures the tables show beside ours. null: only ours."""

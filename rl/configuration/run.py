@@ -95,11 +95,6 @@ class Run:
         return named_device(self.given)
 
     @property
-    def found_no_gpu(self) -> bool:
-        """Whether the run is on the CPU because has_gpu finds none."""
-        return not self.named_device and is_cpu(self.device)
-
-    @property
     def device(self) -> str:
         """The file of verl/dph/config/device: the named one, else the CPU's if this machine has no NVIDIA GPU and the
         run joins no Ray."""
@@ -130,7 +125,3 @@ class Run:
             # Two busy processes are faster with one thread each than with two.
             found |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         return found
-
-    def settings_of_files(self) -> DictConfig:
-        """The settings of these files alone, without verl's and without the command line."""
-        return variables.merged([self.method, self.experiment])

@@ -39,7 +39,8 @@ def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -
         UserError: one line per wrong value.
     """
     written, sentences = raw(config), []
-    for section in [*([Choices] if LAUNCH in config else []), *sections]:
+    own: tuple[type[Section], ...] = (Choices,) if LAUNCH in config else ()
+    for section in (*own, *sections):
         for key, sentence in violations(config, section):
             if (variable := VARIABLE.search(str(written.get(key)))) and variable[1] in os.environ:
                 sentence = sentence.replace(key, variable[1], 1)

@@ -1,6 +1,6 @@
 """Settings of training, `python -m verl.dph.main`. The experiments of verl/dph/config have the paper's values."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -22,11 +22,6 @@ from rl.configuration.setting import (
 ETA = f"{ACTOR}.sft_loss_control"
 ROLLOUT = "actor_rollout_ref.rollout"
 
-if TYPE_CHECKING:
-    _Mode = str
-else:
-    _Mode = Literal["none", *DIVERGENCES]
-
 # 0 is all tokens too, in verl's files.
 _RolloutTopK = Literal[0] | TopK
 
@@ -36,7 +31,7 @@ _FailedRollouts = CountOrZero | Annotated[float, Field(ge=0, lt=1)]
 class Rehearsal(Section, at=ACTOR):
     """The divergence to the initial policy, and how it is estimated."""
 
-    sft_loss_mode: _Mode = "none"
+    sft_loss_mode: Literal["none", *DIVERGENCES] = "none"  # type: ignore
     """Divergence to the initial policy: none (plain GRPO or DAPO), or a mode. docs/explanation/method.md has the modes'
     formulas and what each needs."""
     sft_loss_coeff: PositiveOrZero = 0.01

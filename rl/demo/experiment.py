@@ -59,9 +59,9 @@ def ignore_variables() -> None:
 @functools.cache
 def settings(method: str, experiment: str = TINY.experiment) -> "DictConfig":
     """The settings that the files of a method and an experiment state; interpolations resolve when they are read."""
-    from rl.configuration.run import Run
+    from rl.configuration.variables import merged
 
-    return Run("", methods.methods()[method], methods.experiment(experiment)).settings_of_files()
+    return merged([methods.methods()[method], methods.experiment(experiment)])
 
 
 def scorer_config(experiment: str = TINY.experiment) -> Path:

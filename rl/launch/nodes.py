@@ -47,12 +47,6 @@ def node_of(run: Run) -> Node | None:
     return Node(**{field.name: launch[field.name] for field in fields(Node) if field.name not in own}, **own)
 
 
-def only_scores(run: Run) -> bool:
-    """Whether no part of training runs on this node, one of the last SCORER_NODES; check_numbers comes first."""
-    launch = run.launch
-    return not joins_ray() and (launch.node_rank or 0) >= launch.nodes - launch.scorer_nodes
-
-
 def check_numbers(run: Run) -> None:
     """Check this node's numbers as far as they are set; a dry run needs no more.
 

@@ -18,7 +18,6 @@ ACTOR = "actor_rollout_ref.actor."
     ("program", "override", "sentence"),
     [
         (MAIN, f"{ACTOR}sft_loss_mod=js", f"not a setting: did you mean {ACTOR}sft_loss_mode or "),
-        (MAIN, "trainr.nnodes=2", "trainr.nnodes is not a setting: did you mean trainer.nnodes"),
         (MAIN, "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: its full name is {ACTOR}sft_loss_coeff"),
         (MAIN, "+actor.sft_loss_coeff=1", f"its full name is {ACTOR}sft_loss_coeff."),
         (MAIN, "device=cpuu", "Could not find 'device/cpuu'"),
@@ -26,7 +25,6 @@ ACTOR = "actor_rollout_ref.actor."
         (MAIN, "xyzzy=1", "xyzzy is not a setting: docs/reference/settings.md lists them."),
         (MAIN, "data.sft_pt=a=b", "Hydra cannot compose the settings: mismatched input '=' expecting <EOF>"),
         (EVALUATE, "--models", "--models is unknown: settings are KEY=VALUE, such as evaluate.models=...."),
-        (EVALUATE, "evaluate.modles={}", "evaluate.modles is not a setting: did you mean evaluate.models"),
     ],
 )
 def test_an_override_that_names_no_setting(program, override, sentence, monkeypatch, capsys):

@@ -64,7 +64,6 @@ def test_an_experiment_of_ones_own(own, tmp_path):
     assert run.words[2:5] == ["--config-dir", str(tmp_path / "it's"), "experiment=mine"]
 
 
-@pytest.mark.parametrize("method", ["js_kl", "offline_sampling"])
 @pytest.mark.parametrize(
     ("head", "content", "sentence"),
     [
@@ -84,8 +83,9 @@ def test_an_experiment_of_ones_own(own, tmp_path):
         (None, f"{EXTENDS}trainer: {{total_training_steps: 3}}", ""),
     ],
 )
-def test_a_faulty_experiment_of_ones_own_is_one_sentence(own, method, head, content, sentence):
+def test_a_faulty_experiment_of_ones_own_is_one_sentence(own, head, content, sentence):
     word = own(content) if head is None else own(content, head=head)
+    method = "offline_sampling" if "total_training_steps" in content else "js_kl"
     if not sentence:
         assert run_of(method, ["my_run", word]).values
         return
@@ -122,7 +122,7 @@ def test_a_run_that_joins_a_ray_trains_on_its_gpus(environment):
     """This machine may have none."""
     environment(RAY_ADDRESS="10.0.0.1:6379", GPUS_PER_NODE="8")
     run = run_of("js_kl", ["my_run"])
-    assert run.device == "cuda" and not run.found_no_gpu and "device=cuda" in run.overrides
+    assert run.device == "cuda" and not run.named_device and "device=cuda" in run.overrides
 
 
 def test_a_program_without_the_launcher_checks_what_it_drops(environment):
@@ -172,17 +172,6 @@ def test_paths_are_absolute_for_a_ray_that_runs_already(environment, monkeypatch
     absolute = [here[0], ["/home/me/a.parquet", here[1]], "org/name", here[2], "hdfs://c/d.parquet", "None", here[3]]
     found = run_of("js_kl", ["my_run", *given]).config
     assert [OmegaConf.select(found, key) for key in keys] == absolute
-
-
-def test_mistyped_overrides_name_the_nearest(environment):
-    environment(DEVICE="cpu")
-    for word, sentence in {
-        "data.sft_bach_size=3": "data.sft_bach_size is not a setting: did you mean data.sft_batch_size",
-        "+sft_loss_mode=js": "sft_loss_mode is not a setting: its full name is actor_rollout_ref.actor.sft_loss_mode",
-        "device=gpu": "Hydra cannot compose the settings: .*Could not find 'device/gpu'",
-    }.items():
-        with pytest.raises(UserError, match=sentence.replace("+", "[+]")):
-            run_of("js_kl", ["my_run", word]).composed  # noqa: B018
 
 
 @pytest.mark.parametrize("file", ["nvidia0", "dxg"])  # dxg is WSL 2's, for all GPUs
