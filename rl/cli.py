@@ -134,16 +134,10 @@ evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evalu
 
 
 def evaluate_parser() -> argparse.ArgumentParser:
-    class ConfigParser(argparse.ArgumentParser):
-        def format_help(self) -> str:
-            from rl.configuration.programs import usage
-
-            return f"{usage(self.prog, 'evaluate')}\n{self.epilog}\n"
-
-    parser = ConfigParser()
+    parser = argparse.ArgumentParser(description="Evaluate models; docs/reference/settings.md has the settings.")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--cfg", choices=("job",))
-    parser.add_argument("--resolve", action="store_true")
+    parser.add_argument("--cfg", choices=("job",), help="job prints all settings, verl's too, with their values")
+    parser.add_argument("--resolve", action="store_true", help="with --cfg: replace references by values")
     return parser
 
 

@@ -46,73 +46,40 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({"trainer.n_gpus_per_node": 8}, "or raise ray_kwargs.ray_init.num_cpus=16, which may be more than there are"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
         ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
-        (
-            ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"},
-            "attn_implementation=sdpa every rank would see its own piece of a sequence only",
-        ),
+        (ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"}, "attn_implementation=sdpa every rank"),
         (ULYSSES | {TOKENS: 511}, "ppo_max_token_len_per_gpu=511 (x 2 ranks of Ulysses) is less than the longest row"),
         (
             of_mode("js", reference=True) | {f"{REFERENCE}max_token_len_per_gpu": 1023},
             "ref.log_prob_max_token_len_per_gpu=1023 (x 1 ranks of Ulysses) is less",
         ),
-        (
-            {"actor_rollout_ref.rollout.max_model_len": 1023},
-            "rollout.max_model_len=1023 is less than the longest row, data.max_prompt_length=512 + data.max_response_",
-        ),
+        ({"actor_rollout_ref.rollout.max_model_len": 1023}, "rollout.max_model_len=1023 is less than the longest"),
         ({"data.max_response_length": 513}, "max_position_embeddings=1024 of /"),
         ({f"+{MODEL}override_config.rope_theta.base": 1}, "cannot be used: "),
         ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
         ({f"{ACTOR}checkpoint.async_save": True}, "with it verl does not note which checkpoint is the newest"),
         ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout, which takes whole weights, unless"),
         (of_mode("reverse_kl"), "sft_loss_mode=reverse_kl compares the policy's own samples"),
-        (
-            of_mode("reverse_kl", reference=True),
-            "pef.pt has no effect with actor.sft_loss_mode=reverse_kl",
-        ),
+        (of_mode("reverse_kl", reference=True), "pef.pt has no effect with actor.sft_loss_mode=reverse_kl"),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
-        (
-            {f"{ACTOR}alpha_coeff": 0.8},
-            "alpha_coeff=0.8 has no effect",
-        ),
+        ({f"{ACTOR}alpha_coeff": 0.8}, "alpha_coeff=0.8 has no effect"),
         (
             of_mode("js") | {f"{ACTOR}sft_loss_form": "generator", f"{ACTOR}sft_js_exp_weight": 3.0},
             "sft_js_exp_weight=3.0 has no effect with actor.sft_loss_mode=js with sft_loss_form=generator",
         ),
-        (
-            {f"{ACTOR}sft_importance_max": 5.0},
-            "sft_importance_max=5.0 has no effect",
-        ),
+        ({f"{ACTOR}sft_importance_max": 5.0}, "sft_importance_max=5.0 has no effect"),
         (of_mode("forward") | {f"{ACTOR}sft_log_ratio_max": 5.0}, "sft_log_ratio_max=5.0 has no effect"),
         ({f"{ACTOR}sft_kl_estimator": "k3"}, "sft_kl_estimator=k3 has no effect"),
         ({"algorithm.pkpo_k": 4}, "pkpo_k=4 has no effect"),
-        (
-            {"reward.reward_manager.name": "rate_limited"},
-            "rate_limited turns a failure of the scorer into a reward of 0: use naive or dapo",
-        ),
-        (
-            CORRECTS | {"actor_rollout_ref.rollout.calculate_log_probs": False},
-            "rollout_correction.rollout_is=token needs the rollout's log-probs: set",
-        ),
+        ({"reward.reward_manager.name": "rate_limited"}, "rate_limited turns a failure of the scorer into a reward"),
+        (CORRECTS | {"actor_rollout_ref.rollout.calculate_log_probs": False}, "rollout_correction.rollout_is=token"),
         (
             {f"{CORRECTION}bypass_mode": True, "actor_rollout_ref.rollout.calculate_log_probs": False},
             "rollout_correction.bypass_mode=True needs the rollout's log-probs: set",
         ),
-        (
-            {"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"},
-            "kl_ctrl.type=adaptive changes its coefficient in every step, and no checkpoint has it",
-        ),
-        (
-            of_mode("none", store=False) | {f"{ACTOR}sft_loss_coeff": 0.2},
-            "actor.sft_loss_coeff=0.2 has no effect",
-        ),
-        (
-            LORA | {f"{MODEL}lora_adapter_path": "/a/b"},
-            "lora_adapter_path=/a/b verl's reference and the D_pef store are of the model without the adapter",
-        ),
-        (
-            {"algorithm.adv_estimator": "rloo", "actor_rollout_ref.rollout.n": 1},
-            "adv_estimator=rloo compares the responses to a prompt, and there is one (actor_rollout_ref.rollout.n=1)",
-        ),
+        ({"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"}, "kl_ctrl.type=adaptive changes"),
+        (of_mode("none", store=False) | {f"{ACTOR}sft_loss_coeff": 0.2}, "actor.sft_loss_coeff=0.2 has no effect"),
+        (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b verl's reference and the D_pef store"),
+        ({"algorithm.adv_estimator": "rloo", "actor_rollout_ref.rollout.n": 1}, "adv_estimator=rloo compares the"),
         (of_mode("none") | {f"{ACTOR}policy_loss_coeff": 0.5}, "actor.policy_loss_coeff=0.5 has no effect"),
         ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 has no effect"),
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
@@ -121,38 +88,17 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
         ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
-        (
-            of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"},
-            "loss_mode=geo_mean is a mean over a micro-batch",
-        ),
-        (
-            of_mode("none", store=False) | SUM_NORM,
-            "actor.loss_agg_mode=seq-mean-token-sum-norm divides by the longest response of a micro-batch if",
-        ),
-        (
-            CRITIC | {"critic.loss_agg_mode": "seq-mean-token-sum-norm"},
-            "critic.loss_agg_mode=seq-mean-token-sum-norm divides by the longest response",
-        ),
+        (of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean is a mean over"),
+        (of_mode("none", store=False) | SUM_NORM, "actor.loss_agg_mode=seq-mean-token-sum-norm divides by the"),
+        (CRITIC | {"critic.loss_agg_mode": "seq-mean-token-sum-norm"}, "critic.loss_agg_mode=seq-mean-token-sum-norm"),
         (PKPO, "algorithm.pkpo_k=8 is more than the rollout.n=4 samples of a prompt: lower it"),
-        (
-            W_REINFORCE | {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1},
-            "success_cap=0.6 counts the correct responses of a group, but rollout.n=1 makes none: use 2 or more",
-        ),
+        (W_REINFORCE | {"algorithm.success_cap": 0.6, "actor_rollout_ref.rollout.n": 1}, "success_cap=0.6 counts the"),
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
-        (
-            W_REINFORCE | FILTERED,
-            "w_reinforce learns from groups without a correct response, which algorithm.filter_groups.enable=True",
-        ),
+        (W_REINFORCE | FILTERED, "w_reinforce learns from groups without a correct response, which"),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
         ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 has no effect"),
-        (
-            {f"{ACTOR}ppo_mini_batch_size": 3},
-            "data.train_batch_size=8 is not a multiple of actor_rollout_ref.actor.ppo_mini_batch_size=3",
-        ),
-        (
-            CRITIC | {"critic.ppo_mini_batch_size": 6},
-            "train_batch_size=8 is not a multiple of critic.ppo_mini_batch_size=6",
-        ),
+        ({f"{ACTOR}ppo_mini_batch_size": 3}, "8 is not a multiple of actor_rollout_ref.actor.ppo_mini_batch_size=3"),
+        (CRITIC | {"critic.ppo_mini_batch_size": 6}, "is not a multiple of critic.ppo_mini_batch_size=6"),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
         (
             {"data.sft_anchor_pt": __file__, "data.sft_anchor_batch_size": 6, "trainer.n_gpus_per_node": 2},
@@ -162,28 +108,16 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             of_mode("reverse_kl", reference=True, store=False) | {"data.sft_anchor_pt": __file__},
             "is rehearsed beside data.sft_pt, which this run does not read",
         ),
-        (
-            of_mode("js", reference=True) | {"data.sft_anchor_pt": __file__},
-            "has stored rows alone, and sft_loss_mode=js has a half on D_exp",
-        ),
-        (
-            {"algorithm.adv_estimator": "maxrl", "algorithm.use_kl_in_reward": True},
-            "adv_estimator=maxrl takes the scorer's verdicts and no rewards, so algorithm.use_kl_in_reward=True",
-        ),
+        (of_mode("js", reference=True) | {"data.sft_anchor_pt": __file__}, "has stored rows alone, and"),
+        ({"algorithm.adv_estimator": "maxrl", "algorithm.use_kl_in_reward": True}, "adv_estimator=maxrl takes the"),
         # 4 ranks in Ulysses groups of 2 are 2 data-parallel ranks
-        (
-            ULYSSES | {"trainer.n_gpus_per_node": 4, "data.sft_batch_size": 6},
-            "6 does not divide over 2 mini-batches x 2 data-parallel ranks",
-        ),
+        (ULYSSES | {"trainer.n_gpus_per_node": 4, "data.sft_batch_size": 6}, "over 2 mini-batches x 2 data-parallel"),
         (
             of_mode("none", store=False) | {"trainer.n_gpus_per_node": 3},
             "3 data-parallel ranks (trainer.nnodes x trainer.n_gpus_per_node) do not divide the 16 D_exp rows of a "
             "mini-batch",
         ),
-        (
-            SHORT | {TOKENS: 127},
-            "is less than the longest row, verl's padding of 128 tokens",
-        ),
+        (SHORT | {TOKENS: 127}, "is less than the longest row, verl's padding of 128 tokens"),
         ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
         ({"actor_rollout_ref.rollout.mode": "sync"}, "verl rejects these settings: Error in call to target"),
     ],

@@ -66,20 +66,16 @@ def bypass_mode(config: DictConfig) -> Iterator[str]:
     corrects nothing in this mode (trainer_base.py), whose loss its older trainer chose.
     """
     rollout, correction = config.actor_rollout_ref.rollout, config.algorithm.rollout_correction
-    truncated = rollout.top_p < 1 or rollout.top_k > 0
-    processed = rollout.name != "hf" and rollout.logprobs_mode == "processed_logprobs"
-    if correction and correction.bypass_mode and processed and truncated:
+    differs = {
+        "processed_logprobs": rollout.top_p < 1 or rollout.top_k > 0,
+        "raw_logprobs": rollout.temperature != 1,
+    }
+    if correction and correction.bypass_mode and rollout.name != "hf" and differs.get(rollout.logprobs_mode):
         yield (
             "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
-            f"with rollout.top_p={rollout.top_p} and top_k={rollout.top_k} {rollout.name}'s are of another "
-            "distribution: set top_p=1 and top_k=-1, or bypass_mode=False."
-        )
-    raw = rollout.name != "hf" and rollout.logprobs_mode == "raw_logprobs"
-    if correction and correction.bypass_mode and raw and rollout.temperature != 1:
-        yield (
-            "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
-            f"those of rollout.logprobs_mode=raw_logprobs leave out rollout.temperature={rollout.temperature}: use "
-            "processed_logprobs, or bypass_mode=False."
+            f"{rollout.name}'s {rollout.logprobs_mode} at rollout.top_p={rollout.top_p}, top_k={rollout.top_k} and "
+            f"temperature={rollout.temperature} are of another distribution: set bypass_mode=False, or use "
+            "processed_logprobs with top_p=1 and top_k=-1."
         )
 
 
