@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 
 
-
 @dataclass(frozen=True)
 class TrainingMetric:
     """
