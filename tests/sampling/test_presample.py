@@ -251,18 +251,12 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
     "changes, named",
     [
         ({"data.train_files": "/absent/train.parquet"}, "data.train_files=/absent/train.parquet does not exist"),
-        ({"data.train_files": "null"}, "data.train_files is not set"),
-        ({"actor_rollout_ref.model.path": "/absent/model"}, "model.path=/absent/model holds no config.json"),
         ({"actor_rollout_ref.model.path": "nobody/nomodel"}, "and the Hugging Face Hub cannot be reached"),
         ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 gives the same response 4 times"),
         ({"data.max_response_length": 49}, "max_position_embeddings=64 of .* is less than the longest row"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
         ({"data.max_prompt_length": 3, "data.filter_overlong_prompts": True}, "none is left"),
         ({SCORER: "http://"}, "not of the form http://host:port"),
-        (
-            {f"{ROLLOUT}ignore_eos": True},
-            "rollout.ignore_eos=True samples on after the end of a response: set it to Fa",
-        ),
         ({f"{MODEL}lora_adapter_path": "/a"}, "model.lora_adapter_path=/a would change it: set it to null"),
     ],
 )

@@ -58,8 +58,8 @@ def terms_of(mode: str, *, on_pef: bool, on_exp: bool, alpha: float, kl_estimato
         return Terms()
     pef, exp = HALVES[mode] if on_pef and on_exp else (MODES[mode], MODES[mode])
     pef = TAIL_FORMS[pef] if baseline == "tail" else pef
-    if mode == "forward" and kl_estimator == "k1":
-        pef = f_divergences.forward_kl_k1
     if mode == "alpha":
         pef, exp = (partial(f, alpha=alpha) for f in (pef, exp))
+    if mode == "forward" and kl_estimator == "k1":
+        pef = f_divergences.forward_kl_k1
     return Terms(pef if on_pef else None, exp if on_exp else None)
