@@ -256,9 +256,7 @@ def _ordinary(text: str) -> str:
     if text.isascii():
         return text
     written = []
-    for tag, run in groupby(
-        text.translate(_CHARACTERS), lambda character: unicodedata.decomposition(character).split(" ")[0]
-    ):
+    for tag, run in groupby(text.translate(_CHARACTERS), _tag):
         characters = [_meaning(character) if tag.startswith("<") else character for character in run]
         inside = "".join(characters)
         written.append({"<super>": f"^{{{inside}}}", "<sub>": f"_{{{inside}}}"}.get(tag, inside))

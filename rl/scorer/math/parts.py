@@ -25,7 +25,9 @@ _LABELLED = re.compile(r"(?P<label>[^=<>≤≥]*[A-Za-z}')])\s*=\s*(?P<value>[^=
 # A label has numbers only in its index or as an argument, as in a_{10} or f(2), and no sign of a calculation but a
 # derivative's.
 _D = r"\{(?:d|\\partial)(?![a-z]{2})[^{}]*\}"
-_IN_LABEL = re.compile(rf"_\{{[^{{}}]*\}}|\([^()]*\)$|\\[dt]?frac{_D}{_D}")
+# An index, also x^{*} and x^{(1)}, and a derivative.
+_INDEX = rf"_\{{[^{{}}]*\}}|\^\{{(?:\*|\([^()]*\))\}}|\\[dt]?frac{_D}{_D}"
+_IN_LABEL = re.compile(rf"{_INDEX}|\([^()]*\)$")
 _CALCULATION = re.compile(
     r"[\d+*/^&,;-]|\\(?:[dt]?frac|sqrt|cdot|times|approx|in|pm|mp|not|begin|sin|cos|tan|ln|log|sum|int|quad|leq?|geq?)(?![A-Za-z])"
 )
@@ -34,7 +36,8 @@ _TERM = re.compile(r"[^:,;=<>|]*[\dA-Za-z})]")
 _LEFT_SIDE = re.compile(r"((?:[^={}]|\{(?:[^{}]|\{[^{}]*\})*\})*)=")
 # What names a quantity however it is written: a function's value, a trigonometric function, a sum, |z|^2.
 _QUANTITY = re.compile(
-    r"[A-Za-z]'*\(|\\(?:sin|cos|tan|cot|sec|csc|sum|prod|int|lim|max|min|text)(?![A-Za-z])"
+    r"(?<![\\A-Za-z])(?P<function>[A-Za-z]+)'*\((?![^()]*(?P=function))"
+    r"|\\(?:sin|cos|tan|cot|sec|csc|sum|prod|int|lim|max|min|gcd|det|text|mathrm|operatorname)(?![A-Za-z])"
     r"|^\s*\|.*\|(?:\^\{\d+\})?\s*$"
 )
 _GREEK = r"\\(?:alpha|beta|gamma|theta|phi|varphi|lambda|omega)(?![A-Za-z])"
@@ -131,7 +134,8 @@ def is_unsolved(answer: str) -> bool:
     found = _LEFT_SIDE.match(answer)
     if not found or _QUANTITY.search(found[1]):
         return False
-    return len(set(_UNKNOWN.findall(found[1]))) == 1 and bool(_CALCULATION.search(_IN_LABEL.sub("", found[1])))
+    unknowns = set(_UNKNOWN.findall(found[1]))
+    return len(unknowns) == 1 and _CALCULATION.search(re.sub(_INDEX, "", found[1])) is not None
 
 
 def as_ratios(gold: str, pred: str) -> tuple[str, str] | None:
