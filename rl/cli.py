@@ -229,7 +229,7 @@ COMMANDS = {
     "audit": Command(
         "find gold queries that fail or return nothing",
         "data/sql/bird_train.parquet --database-path /cache",
-        "rl.scorer.audit.command",
+        "rl.scorer.audit",
     ),
     "scorer": Command("serve rewards over HTTP", "-c rl/scorer/math.yaml", "rl.scorer.options"),
     "doctor": Command(

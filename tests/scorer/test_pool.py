@@ -237,8 +237,7 @@ def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(
     async def scenario() -> None:
         async with running(scorer):
             for number in range(4):
-                check = await scorer.check_gold(SHOP, count.format(number))
-                assert check.outcome == "gold" and check.seconds > LEAST_SLOW_SECONDS
+                assert (await scorer.check_gold(SHOP, count.format(number))).outcome == "gold"
             assert scorer.pool.ends == {"slow": 4}
             assert (await scorer.check_gold(SHOP, "SELECT 1")).outcome == "gold"
             [worker] = scorer.pool._idle

@@ -9,13 +9,16 @@ from textwrap import fill
 
 from rl.common.cli import output_file, output_folder
 from rl.common.errors import UserError
-from rl.data.benchmarks import DATASETS, MATH_DATASETS, MATH_TESTS, SQL_DATASETS
+from rl.data.benchmarks import MATH_DATASETS, MATH_TESTS, SQL_DATASETS
 
 MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of the SQL experiments
 EXAMPLE_VALUES = 2
 TEMPLATES = ("dph", "omnisql")
 _WIDTH = 110
-_REJECTED = "Rejected records are listed in OUTPUT.bad.jsonl. docs/howto/data.md says how to fetch the files."
+_REJECTED = (
+    "A row's id is its number plus 10,000,000 times its data set's block. Rejected records are listed in "
+    "OUTPUT.bad.jsonl. docs/howto/data.md has the blocks, and says how to fetch the files."
+)
 
 
 def bird_parser() -> argparse.ArgumentParser:
@@ -50,7 +53,6 @@ def dapo_parser() -> argparse.ArgumentParser:
         "order of first appearance; DAPO's instructions around the problem are replaced by ours, which ask for a boxed "
         "answer. A problem with contradicting answers is left out. A row's number is the position of the problem's "
         "first published row over all files.",
-        "math_dapo",
     )
     output = Path("data/math/dapo_train.parquet")
     parser.add_argument("--output", type=output_file, default=output, metavar="FILE", help="default: %(default)s")
@@ -78,7 +80,6 @@ def math_eval_parser() -> argparse.ArgumentParser:
         "Convert the math test sets to parquets, one OUTPUT/NAME.parquet each.",
         "--input is a folder with NAME/test.jsonl or NAME.jsonl (or .parquet, .json), the layout of Qwen2.5-Math's "
         "evaluation. A row's number is the position in its file.",
-        *MATH_TESTS,
     )
     add = parser.add_argument
     add("--output", type=output_folder, default=Path("data/math"), metavar="DIR", help="default: %(default)s")
@@ -114,16 +115,8 @@ def _prepare_sql(parser: Callable[[], argparse.ArgumentParser], arguments: list[
 bird, spider = partial(_prepare_sql, bird_parser), partial(_prepare_sql, spider_parser)
 
 
-def _parser(summary: str, details: str, *names: str) -> argparse.ArgumentParser:
-    """A parser whose description explains the ids of these data sets' rows."""
-    first_ids = ", ".join(
-        f"{10 * block},000,000 ({name} {split})" for name in names for split, block in DATASETS[name].id_blocks.items()
-    )
-    ids = (
-        f"A row's id is its number plus {first_ids}. It is the same in every run over the same files, and unique among "
-        "all data sets."
-    )
-    paragraphs = (summary, details, ids, _REJECTED)
+def _parser(summary: str, details: str) -> argparse.ArgumentParser:
+    paragraphs = (summary, details, _REJECTED)
     description = "\n\n".join(fill(text, _WIDTH, break_on_hyphens=False) for text in paragraphs)
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
@@ -131,7 +124,7 @@ def _parser(summary: str, details: str, *names: str) -> argparse.ArgumentParser:
 def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentParser:
     """The parser of a SQL program, without its --input."""
     own = [data for data in SQL_DATASETS.values() if data.program == program]
-    parser = _parser(summary, details, *(data.name for data in own))
+    parser = _parser(summary, details)
     add = parser.add_argument
     output = Path("data/sql/{name}_{split}.parquet")
     add("--output", type=output_file, default=output, metavar="FILE", help="default: %(default)s")
@@ -145,7 +138,6 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     add("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
     above = "the scorer's database_path, if it is a folder above --databases (default: --databases)"
     add("--database-path", type=Path, metavar="DIR", help=above)
-    add("--audit", type=Path, metavar="FILE", help="a table of dph audit: leave its rows out")
     add("--template", choices=TEMPLATES, default=TEMPLATES[0], help="the prompts' template (default: %(default)s)")
     add(
         "--tokenizer",

@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -14,8 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rl.common.errors import UserError
-from rl.common.outcomes import INFRA_ERROR
-from rl.common.text import first_of, named, number_of
+from rl.common.text import named, number_of
 from rl.data.benchmarks import SqlDataset
 from rl.data.json_text import HALF_A_PAIR
 from rl.data.prepare.prompt_template import fit_sql_prompt
@@ -60,15 +58,6 @@ class Databases:
         # It raises BadRecord if the database does not exist or cannot be read.
         self.schema = cache(self._read_schema)
 
-    def missing(self, questions: Counter[str]) -> list[str]:
-        """The databases without a file."""
-        # os.path, because Path.is_file raises for a name that is too long.
-        return [db_id for db_id in questions if not os.path.isfile(self._folder / self.file(db_id))]
-
-    @staticmethod
-    def file(db_id: str) -> str:
-        return f"{db_id}/{db_id}.sqlite"
-
     def scorer_id(self, db_id: str) -> str:
         """The db_id for the scorer; for SQLite, this is the path below the scorer's database_path."""
         if self._benchmark.on_sqlite:
@@ -76,7 +65,7 @@ class Databases:
         return (self._options.db_id or _SCORER_ID).replace("{db_id}", db_id)
 
     def _path(self, db_id: str) -> str:
-        return (self._folder / self.file(db_id)).relative_to(self._root).as_posix()
+        return (self._folder / f"{db_id}/{db_id}.sqlite").relative_to(self._root).as_posix()
 
     def _read_schema(self, db_id: str) -> Schema:
         try:
@@ -104,25 +93,14 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
     records = list(_number(options.input))
     if options.corrections is not None:
         records = _corrected(records, options.corrections, benchmark)
-    audited = _audited(options.audit) if options.audit is not None else {}
-    first_id = row_id(name, options.split, 0)
-    if unknown := audited.keys() - {first_id + record.number for record in records if type(record.number) is int}:
-        rows = f"{number_of(len(unknown), 'row')} that {name} {options.split} of --input lacks"
-        sys.stderr.write(f"{options.audit} leaves out {rows}: {named(sorted(unknown))}.\n")
-    _report_missing(databases, records, options.databases)
     budget = Budget(options.max_prompt_tokens, options.tokenizer)
     output = Path(str(options.output).replace("{name}", name).replace("{split}", options.split))
-    lengths, shortened, corrected = [], 0, 0  # corrected: rows whose query is not the audited one
-    given = (options.tables, options.corrections, options.audit)
-    sources = [*options.input, *(path for path in given if path is not None)]
+    lengths, shortened = [], 0
+    sources = [*options.input, *(path for path in (options.tables, options.corrections) if path is not None)]
     with RowWriter(output, SQL_ROWS, [Input(file) for file in sources]) as writer:
         for record in tqdm(records, desc=f"{name} {options.split}", unit="question"):
             try:
                 row = _make_row(benchmark, options, record, databases, budget)
-                outcome, audited_sql = audited.get(row["id"], ("", None))
-                if outcome and audited_sql in (None, row["reward_model"]["ground_truth"]["gold_sql"]):
-                    raise BadRecord(f"the audit found {outcome}")
-                corrected += bool(outcome)
                 writer.add(row)
             except BadRecord as error:
                 kind = "its database cannot be used" if str(error).startswith("database ") else None
@@ -131,9 +109,6 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
                 continue
             lengths.append(len(row["prompt"][0]["content"]))
             shortened += row["extra_info"]["tables_without_examples"] > 0
-    if corrected:
-        rows = "1 row is" if corrected == 1 else f"{corrected} rows are"
-        sys.stderr.write(f"{rows} kept, because the query is another one than in {options.audit}: audit again.\n")
     databases_read = databases.schema.cache_info().currsize
     measured = "estimated from the characters" if budget.estimated else "counted"
     within = f"to stay within {budget.max_tokens} tokens ({measured})"
@@ -168,32 +143,21 @@ def _number(files: Sequence[Path]) -> Iterator[Record]:
 
 
 def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> list[Record]:
-    """Replace the queries, questions and evidence that a list of corrections has, by question_id.
-
-    Such lists are a review's table with corrected_sql, and records with the benchmark's own keys: BIRD's revised dev
-    set (birdsql/bird_sql_dev_20251106 on the Hub) and Arcwise's corrected mini_dev (mini_dev_cleaned.json of
-    arcwisedata/bird-sql, AlibabaResearch/DAMO-ConvAI issue 39).
-    """
+    """Replace the queries, questions and evidence that a review's list has, by question_id."""
     changes: dict[int, dict[str, Any]] = {}
     for position, found in enumerate(read_records(file)):
         found = found if isinstance(found, Mapping) else {}
-        # A review's table has the query as it was, under the benchmark's own key, beside the corrected one.
         texts = {
-            benchmark.query: found.get("corrected_sql") or found.get(benchmark.query),
-            "question": found.get("question"),
-            "evidence": found.get("evidence"),
+            benchmark.query: found.get("corrected_sql"),
+            **{key: found.get(key) for key in ("question", "evidence", "db_id")},
         }
         texts = {key: text for key, text in texts.items() if isinstance(text, str) and text.strip()}
         id = str(found.get("question_id"))
-        if not texts or not id.isdecimal():
-            raise UserError(
-                f"{file} record {position} is not a correction: give a question_id and a corrected_sql "
-                f"or {benchmark.query}."
-            )
+        if benchmark.query not in texts or not id.isdecimal():
+            raise UserError(f"{file} record {position} is not a correction: give a question_id and a corrected_sql.")
         # In a table, an empty cell says nothing; in a record, that evidence was removed.
-        if found.get("evidence") == "" and file.suffix != ".csv":
-            texts["evidence"] = ""
-        changes[int(id)] = {"db_id": found["db_id"], **texts} if found.get("db_id") else texts
+        removed = {"evidence": ""} if found.get("evidence") == "" and file.suffix != ".csv" else {}
+        changes[int(id)] = texts | removed
     corrected, unknown = list(records), dict(changes)
     for index, record in enumerate(records):
         if isinstance(record.number, int) and record.number in changes and isinstance(record.values, Mapping):
@@ -211,38 +175,6 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
     if unknown:
         sys.stderr.write(f"{file} corrects {number_of(len(unknown), 'record')} that --input lacks: {named(unknown)}.\n")
     return corrected
-
-
-def _audited(file: Path) -> dict[int, tuple[str, str | None]]:
-    """{id: (outcome, the query that was audited)} of the rows in an audit's table."""
-    found: dict[int, tuple[str, str | None]] = {}
-    for row in read_records(file):
-        if not isinstance(row, Mapping) or not {"id", "outcome"} <= row.keys() or not str(row["id"]).isdecimal():
-            raise UserError(f"{file} is not a table of dph audit with id and outcome: give one for this benchmark.")
-        if row["outcome"] == INFRA_ERROR:
-            raise UserError(f"{file} has queries that could not be run ({INFRA_ERROR}): run dph audit again.")
-        found[int(row["id"])] = row["outcome"], row.get("gold_sql")
-    return found
-
-
-def _report_missing(databases: Databases, records: Sequence[Record], folder: Path) -> None:
-    """Before the first database is read, name those that the questions need and the folder lacks."""
-    values = [record.values for record in records if isinstance(record.values, Mapping)]
-    questions = Counter(str(each["db_id"]).strip() for each in values if each.get("db_id"))
-    if not (missing := databases.missing(questions)):
-        return
-    named_by_questions = f"{number_of(len(questions), 'database')} that the questions name"
-    files = first_of(map(databases.file, missing))
-    if len(missing) == len(questions):
-        raise UserError(
-            f"--databases {folder} has none of the {named_by_questions} ({files}): give the folder with "
-            "<db_id>/<db_id>.sqlite."
-        )
-    left_out = number_of(sum(questions[db_id] for db_id in missing), "question")
-    sys.stderr.write(
-        f"--databases {folder} lacks {len(missing)} of the {named_by_questions} ({files}): {left_out} will be left "
-        "out; to keep them, stop here and give the folder with all databases.\n"
-    )
 
 
 def _make_row(

@@ -95,10 +95,6 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
     assert pq.read_table(output)["id"].to_pylist() == [20_000_001, 20_000_002]
     assert "7 records are left out" in finished.out
     assert "1  its database cannot be used (such as database gone: " in finished.out
-    named = (
-        "dev_databases lacks 2 of the 4 databases that the questions name (gone/gone.sqlite, ../shop/../shop.sqlite)"
-    )
-    assert f"{named}: 2 questions will be left out" in finished.err.splitlines()[0]
     bad = read_bad(output)
     assert [line["record"] for line in bad] == [0, 3, 4, 5, 6, 7, 8]
     assert [line["reason"].partition(":")[0] for line in bad] == [
@@ -215,7 +211,6 @@ def test_wrong_settings_and_files(prepare_bird, bird):
         ("{}", "is not a JSON list of records"),
         ("[]", "holds no record"),
         ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
-        ('[{"db_id": "a"}, {"db_id": "b"}]', "has none of the 2 databases that the questions name (a/a.sqlite, b/b.sq"),
         ("[" * 100_000, "is not JSON (it is nested too deeply)"),
     ]:
         (bird / "dev.json").write_text(content)
@@ -333,61 +328,21 @@ def test_corrections(prepare, bird):
     # A review's table has both queries.
     (bird / "review.csv").write_text("question_id,SQL,corrected_sql\n0,SELECT COUNT(*) FROM customer,SELECT 7\n")
     assert prepare(*of_bird("--corrections", "review.csv", "--output", "c.parquet")).exit_code == 0
-    assert golds("c.parquet")[0] == "SELECT 7"
+    row = pq.read_table("c.parquet").to_pylist()[0]
+    assert row["reward_model"]["ground_truth"]["gold_sql"] == "SELECT 7"
     for table, sentence in (
         (
-            "question_id,SQL\n,SELECT 1\n",
-            "record 0 is not a correction: give a question_id and a corrected_sql or SQL.",
+            "question_id,corrected_sql\n,SELECT 1\n",
+            "record 0 is not a correction: give a question_id and a corrected_sql.",
         ),
         ("question_id,note\n1,wrong\n", "record 0 is not a correction"),
-        ("question_id,SQL\n9,SELECT 1\n", "corrects no record of --input"),
-        ("1,SELECT 1\n", "corrects no record of --input"),
-        ("question_id,db_id,SQL\n1,zoo,SELECT 1\n", "has database zoo for question 1, --input has shop: give the list"),
+        ("question_id,corrected_sql\n9,SELECT 1\n", "corrects no record of --input"),
+        (
+            "question_id,db_id,corrected_sql\n1,zoo,SELECT 1\n",
+            "has database zoo for question 1, --input has",
+        ),
         ("question_id,corrected_sql\n1,SELECT name, id FROM customer\n", "line 2 has more fields than the header"),
     ):
         (bird / "fixes.csv").write_text(table)
         done = prepare(*of_bird("--corrections", "fixes.csv"))
         assert done.exit_code == 2 and f"fixes.csv {sentence}" in done.err
-
-
-def golds(path: str) -> list[str]:
-    return [row["reward_model"]["ground_truth"]["gold_sql"] for row in pq.read_table(path).to_pylist()]
-
-
-def test_published_corrections_are_read_as_they_are(prepare, bird):
-    # BIRD's revised dev set: every record again; one of three has changed, and its evidence has gone.
-    revised = json.loads((bird / "dev.json").read_text())
-    revised[1] |= {"question": "Who ordered?", "evidence": "", "SQL": "SELECT DISTINCT name FROM customer"}
-    (bird / "dev_20251106-00000-of-00001.json").write_text(json.dumps(revised))
-    # Arcwise's list: records with what was corrected.
-    arcwise = {key: revised[1][key] for key in ("question_id", "db_id", "question", "evidence", "SQL")}
-    (bird / "mini_dev_cleaned.json").write_text(
-        json.dumps([arcwise | {"difficulty": "moderate", "correction": "no such evidence"}])
-    )
-    for name in ("dev_20251106-00000-of-00001.json", "mini_dev_cleaned.json"):
-        done = prepare(*of_bird("--corrections", name, "--output", "c.parquet"))
-        assert done.exit_code == 0, done.err
-        assert golds("c.parquet")[1:] == ["SELECT DISTINCT name FROM customer", "SELECT grade FROM pupil"]
-        sources = [row["extra_info"]["source"] for row in pq.read_table("c.parquet").to_pylist()]
-        assert sources == ["dev.json", name, "dev.json"]
-        prompt = contents("c.parquet")[1]
-        assert "Question:\nWho ordered?\n" in prompt and "refers to customer_id" not in prompt
-
-
-def test_audited_rows_are_left_out(prepare, bird):
-    (bird / "audit.csv").write_text("id,outcome\n20000000,gold_error\n99,empty\n")
-    done = prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet"))
-    assert done.exit_code == 0 and "       1  the audit found gold_error\n" in done.out
-    assert "audit.csv leaves out 1 row that bird dev of --input lacks: id 99.\n" in done.err
-    assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_001, 20_000_002]
-    # A query that was corrected after the audit stays, and a query that could not be run was not audited.
-    (bird / "audit.csv").write_text("id,gold_sql,outcome\n20000000,SELECT 'an older query',gold_error\n")
-    done = prepare(*of_bird("--audit", "audit.csv", "--output", "a.parquet"))
-    assert done.exit_code == 0 and "1 row is kept, because the query is another one than in audit.csv" in done.err
-    assert pq.read_table("a.parquet")["id"].to_pylist() == [20_000_000, 20_000_001, 20_000_002]
-    (bird / "audit.csv").write_text("id,outcome\n20000000,infra_error\n")
-    done = prepare(*of_bird("--audit", "audit.csv"))
-    assert done.exit_code == 2 and "could not be run (infra_error): run dph audit again" in done.err
-    (bird / "audit.csv").write_text("id,result\n1,x\n")
-    done = prepare(*of_bird("--audit", "audit.csv"))
-    assert done.exit_code == 2 and "audit.csv is not a table of dph audit" in done.err

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from rl.common.errors import UserError
 from rl.scorer import checks
-from rl.scorer.audit.command import main as audit
+from rl.scorer.audit import main as audit
 from rl.scorer.config import SqlSettings
 from rl.scorer.config_file import load_settings
 from rl.scorer.outcomes import Score, UnknownQuestion
