@@ -98,7 +98,7 @@ def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
 
 def test_the_client_imports_from_its_extra_alone(wheel, tmp_path):
     venv = installed(f"dph-rl[client] @ {wheel.as_uri()}", tmp_path)
-    load = "import rl.scorer.client, rl.scorer.client.slime, rl.scorer.client.verifiers; rl.scorer.client.SQLReward()"
+    load = "import rl.scorer.client, rl.scorer.client.verifiers; rl.scorer.client.SQLReward()"
     subprocess.run([venv / "bin" / "python", "-c", load], env={}, cwd=tmp_path, check=True)
 
 

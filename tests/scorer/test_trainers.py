@@ -4,17 +4,10 @@ The bodies are those of OpenRLHF 0.11.2 (openrlhf.utils.agent) and slime (slime.
 tests/trainers runs OpenRLHF's own client.
 """
 
-import asyncio
 import json
-from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
-from rl.scorer.client.scorer_client import ScorerUnavailable
-from rl.scorer.client.shared import close_shared_clients
-from rl.scorer.client.slime import reward
-from rl.scorer.client.transport import RequestSettings
 from tests.scorer.conftest import SHOP, Scorer, fenced
 
 NAMES = "SELECT name FROM clients"
@@ -117,35 +110,3 @@ def test_a_body_that_does_not_fit_is_a_422(both: Scorer) -> None:
     assert both.client.post("/v1/slime", json={"response": "4"}).json() == {"error": "label: Field required"}
     reply = both.client.post("/v1/slime", json=slime_body("4", SQL | {"db_id": "absent.sqlite"}))
     assert reply.status_code == 404 and "absent.sqlite" in reply.json()["error"]
-
-
-def slime_sample(response: str, label: object) -> SimpleNamespace:
-    """The fields of slime's Sample (slime.utils.types) that a reward function reads and may set."""
-    return SimpleNamespace(response=response, label=label, reward=None, remove_sample=False)
-
-
-def ask_as_slime(url: str | None, samples: list | SimpleNamespace) -> list[float] | float:
-    async def ask() -> list[float] | float:
-        try:
-            return await reward(SimpleNamespace(rm_url=url), samples, evaluation=False)
-        finally:
-            await close_shared_clients()
-
-    return asyncio.run(ask())
-
-
-def test_slimes_custom_reward_function(both: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = [slime_sample(fenced(NAMES), json.dumps(SQL)), slime_sample(r"\boxed{5}", "4")]
-    samples += [slime_sample(fenced(NAMES), BROKEN), slime_sample("Answer: 4<|im_end|>\n", "4")]
-    assert ask_as_slime(both.url, samples) == [1.0, 0.0, 0.0, 1.0]
-    assert [sample.remove_sample for sample in samples] == [False, False, True, False]
-    monkeypatch.setenv("DPH_SCORER", both.url)
-    assert ask_as_slime(None, samples[0]) == 1.0
-    with pytest.raises(ValueError, match="names no database and no answer"):
-        ask_as_slime(both.url, slime_sample("4", None))
-
-
-def test_slimes_custom_reward_function_raises_when_the_server_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rl.scorer.client.scorer_client.RequestSettings", partial(RequestSettings, retries=0))
-    with pytest.raises(ScorerUnavailable):
-        ask_as_slime("http://127.0.0.1:9", slime_sample("4", "4"))
