@@ -36,9 +36,7 @@ _DISCARDED_BODIES = 10
 Questions = list[tuple[Question, list[str]]]
 
 
-def create_app(
-    settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None], config_sha256: str | None = None
-) -> Starlette:
+def create_app(settings: Settings, ready: Callable[[], None], shut_down: Callable[[], None]) -> Starlette:
     """The application. It calls `ready` once it serves requests, and `shut_down` to end the server gracefully.
 
     Its state has `failure`: why the workers did not start, else None; and `metrics`.
@@ -60,8 +58,8 @@ def create_app(
 
     handlers = dict.fromkeys((HTTPException, UnknownQuestion, Busy, Exception), _error)
     metrics = Metrics(scorers)
-    hashes = {"config_sha256": config_sha256, "verdict_sha256": verdict_sha256}
-    routes = _scoring(settings, scorers, metrics, verdict_sha256) + _state(settings, metrics, shut_down, hashes)
+    routes = _scoring(settings, scorers, metrics, verdict_sha256)
+    routes += _state(settings, metrics, shut_down, verdict_sha256)
     metrics.paths = {route.path for route in routes}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.add_middleware(Measured, metrics=metrics)
@@ -125,9 +123,7 @@ def _scoring(settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha
     ]
 
 
-def _state(
-    settings: Settings, metrics: Metrics, shut_down: Callable[[], None], hashes: dict[str, str | None]
-) -> list[Route]:
+def _state(settings: Settings, metrics: Metrics, shut_down: Callable[[], None], verdict_sha256: str) -> list[Route]:
     """The routes that say how the server is, and the one that ends it."""
 
     async def heartbeat(_: Request) -> Response:
@@ -135,9 +131,8 @@ def _state(
         return JSONResponse({"status": "healthy"})
 
     async def info(_: Request) -> Response:
-        """The kind, engine and databases of each scorer; a sha256 of the configuration, and one of what decides
-        verdicts."""
-        return JSONResponse({"scorers": settings.served, **hashes})
+        """The kind, engine and databases of each scorer, and a sha256 of what decides verdicts."""
+        return JSONResponse({"scorers": settings.served, "verdict_sha256": verdict_sha256})
 
     async def measured(_: Request) -> Response:
         """Counts and state, in Prometheus' text format."""

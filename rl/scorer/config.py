@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     DirectoryPath,
     Field,
+    Strict,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -34,16 +35,10 @@ WITHOUT_EFFECT_ON_VERDICTS = frozenset(
 )
 
 
-def _no_flag(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("is yes or no, not a number")
-    return value
-
-
-# YAML's yes is true, and pydantic takes it for 1.
-Integer = Annotated[int, BeforeValidator(_no_flag)]
+# Strict: YAML's yes is true, which pydantic would take for 1.
+Integer = Annotated[int, Strict()]
 # What the system accepts: a frame's lengths (worker.py) and SQLite's limits have 32 bits.
-Seconds = Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=86_400)]
+Seconds = Annotated[float, Strict(), Field(gt=0, le=86_400)]
 Count = Annotated[Integer, Field(gt=0, lt=2**31)]
 Processes = Annotated[Integer, Field(gt=0, le=4096)]
 StoredBytes = Annotated[Integer, Field(ge=0, le=2**50)]

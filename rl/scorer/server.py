@@ -5,7 +5,6 @@ finishes the requests in progress and ends every worker process.
 """
 
 import argparse
-import hashlib
 import ipaddress
 import logging
 import resource
@@ -47,7 +46,6 @@ def run(options: argparse.Namespace) -> int:
         listening = {"address": options.address, "port": options.port}
         sql, every = {"database_path": options.database_path}, {"num_instances": options.workers}
         settings = load_settings(options.config, listening, sql, every)
-        config_sha256 = hashlib.sha256(options.config.read_bytes()).hexdigest()
         check_scorers(settings.Scorers.items())
         server = settings.ScorerServer
         if options.address_file is not None:
@@ -58,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
             raise UserError(f"ScorerServer.log_file cannot be opened: {error}; give another path.") from None
         listener = _listen(server.address, server.port)
     with listener:
-        return _serve(settings, config_sha256, listener, options.address_file)
+        return _serve(settings, listener, options.address_file)
 
 
 def _check_address_file(path: Path) -> None:
@@ -95,7 +93,7 @@ def _max_connections(settings: Settings) -> int:
     return max(min(wanted, files - others), 1)
 
 
-def _serve(settings: Settings, config_sha256: str, listener: socket.socket, address_file: Path | None) -> int:
+def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> int:
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         # It listens on all addresses: others reach it by its host's name.
@@ -111,7 +109,7 @@ def _serve(settings: Settings, config_sha256: str, listener: socket.socket, addr
     def shut_down() -> None:
         server.should_exit = True
 
-    app = create_app(settings, ready, shut_down, config_sha256)
+    app = create_app(settings, ready, shut_down)
     config = uvicorn.Config(
         app,
         http="httptools",

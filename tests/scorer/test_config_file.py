@@ -45,7 +45,7 @@ WRONG = [
     (MATH + ", prediction_seconds: .inf}}", "Scorers.Scorer1.prediction_seconds = inf"),
     (MATH + '}}\nScorerServer: {log_file: "a\\0b"}', "ScorerServer.log_file cannot be opened: embedded null byte"),
     (MATH + "}}\nScorerServer: {\nport: 2024-13-45}", "cannot be read: month must be in 1..12"),
-    (MATH + ", num_instances: yes}}", "Scorers.Scorer1.num_instances = True: Value error, is yes or no, not a num"),
+    (MATH + ", num_instances: yes}}", "Scorers.Scorer1.num_instances = True: Input should be a valid integer"),
     ("Scorers: [1]", "Scorers = [1]"),
     ("ScorerServer: {}", "lacks Scorers"),
     ("just text", "holds no settings"),

@@ -96,7 +96,7 @@ def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
     code = """if True:
         import sys, rl.scorer.worker
         print(*sys.modules)
-        import rl.scorer.audit.command, rl.scorer.server
+        import rl.scorer.audit, rl.scorer.server
         from rl.scorer.config import Settings
         settings = Settings.model_validate({"Scorers": {"Scorer1": {"class_name": "MathRewardModel"}}})
         rl.scorer.server.create_app(settings, print, print)
