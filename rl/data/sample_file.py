@@ -73,12 +73,6 @@ class SampleRecord(Response):
         return self.acc == 1 and not self.truncated
 
 
-# Every record has these keys; older files may lack the others.
-REQUIRED_KEYS = frozenset(
-    field.name for field in dataclasses.fields(SampleRecord) if field.default is dataclasses.MISSING
-)
-
-
 @dataclass(frozen=True)
 class SampleMetadata:
     """Where the samples of a file come from."""

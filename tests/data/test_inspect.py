@@ -12,7 +12,6 @@ from rl.common.fingerprint import tokenizer_hash
 from rl.data.inspect import main
 from rl.data.metadata_file import metadata_path
 from rl.data.sample_file import UNJUDGED
-from rl.data.split import split, write_split
 from tests.sample_files import math_row, record, write_parquet, write_samples
 
 # Correct samples of 4: 4, 3, 2 and 0.
@@ -96,20 +95,6 @@ def test_leaks_between_train_and_test(tmp_path, inspect):
     ]
 
 
-def test_the_parts_of_a_split(tmp_path, data, inspect):
-    samples = write_samples(tmp_path / "0.jsonl", data, CORRECT)
-    parts = [tmp_path / f"train_{name}.parquet" for name in ("correct", "wrong")]
-    write_split(split(data, samples, threshold=3, n=4, keep_zero=True), *parts)
-    lines, problems = inspect(*parts, "--examples", 0)
-    assert [line.split()[:2] for line in lines if line.endswith("#")] == [
-        ["3", "1"],
-        ["4", "1"],
-        ["0", "1"],
-        ["2", "1"],
-    ]
-    assert problems == [] and "share 2 ids (ids 10, 20)" in inspect(parts[0], data)[1][0]
-
-
 def test_samples(tmp_path, data, inspect):
     """Pass@2 of 2 correct in 4 is 1 - 1/6; of 3 it is 1."""
     lines, problems = inspect(write_samples(tmp_path / "0.jsonl", data, CORRECT))
@@ -131,15 +116,6 @@ def test_samples_that_no_scorer_has_judged(tmp_path, data, inspect):
     lines, problems = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
     assert "outcome: unjudged 16" in lines and problems == []
     assert not [line for line in lines if line.startswith("Pass@")]
-
-
-def test_texts_do_not_steer_the_terminal(tmp_path, data, inspect):
-    output = "begin\n\x1b[31m" + "x" * 5000 + "end"
-    samples = [record(1, i, 1, output=output, data_source="\ud800x", outcome="\x1b[2J") for i in range(4)]
-    lines, _ = inspect(write_samples(tmp_path / "0.jsonl", data, samples))
-    assert "data_source: \\ud800x 4" in lines and "outcome: \\x1b[2J 4" in lines and "output: begin" in lines
-    [cut] = {line for line in lines if "characters ...]" in line}
-    assert cut.startswith("\\x1b[31mxxx") and cut.endswith("xend")
 
 
 def test_problems_of_samples(tmp_path, data, inspect, refused):

@@ -1,7 +1,5 @@
 import dataclasses
 import json
-import re
-import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 from rl.common.errors import UserError
 from rl.data.metadata_file import metadata_path
 from rl.data.sample_file import (
-    REQUIRED_KEYS,
     PendingResponse,
     SampleMetadata,
     SampleRecord,
@@ -19,7 +16,6 @@ from rl.data.sample_file import (
     read_metadata,
     read_samples,
 )
-from tests.programs import REPOSITORY
 
 METADATA = SampleMetadata(
     model="/models/base",
@@ -163,18 +159,6 @@ def test_after_a_scorer_that_did_not_say_the_next_one_that_says_counts(tmp_path)
     assert read_metadata(path).scorer == "ab" * 32
 
 
-@pytest.mark.parametrize("name", ["gen_t0.8", "run1"])
-def test_files_of_other_names_would_share_their_metadata(tmp_path, name):
-    with pytest.raises(UserError, match=f"{name} does not end in .jsonl, as files of samples do"):
-        SampleWriter(tmp_path / name, METADATA)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
-    with pytest.raises(UserError, match=r"x+ cannot be made \(File name too long\): name another file"):
-        SampleWriter(tmp_path / ("x" * 300) / "0.jsonl", METADATA)
-
-
 def test_metadata_that_are_missing_or_foreign(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))
@@ -200,17 +184,11 @@ def test_two_writers_do_not_share_a_file_and_one_without_a_sample_leaves_nothing
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_page_names_every_key():
-    page = (REPOSITORY / "docs" / "reference" / "files.md").read_text()
-    keys = re.findall(r"`(\w+)`", page.split("## Samples")[1].split("## ")[0])
-    assert [field.name for field in dataclasses.fields(SampleRecord) if field.name not in keys] == []
-
-
 def test_a_file_without_the_optional_fields_is_read_and_continued(tmp_path):
     path = tmp_path / "0.jsonl"
     write(path, record(1, 0))
-    older = {key: value for key, value in json.loads(path.read_text()).items() if key in REQUIRED_KEYS}
-    assert older.keys() < vars(record(1, 0)).keys()
+    added = ("response_log_probs", "result_digest", "result_rows")
+    older = {key: value for key, value in json.loads(path.read_text()).items() if key not in added}
     path.write_text(json.dumps(older) + "\n")
     newer = dataclasses.replace(record(1, 1), response_log_probs=[-0.5, -1.25, 0.0], result_digest="ab")
     write(path, newer)
@@ -285,20 +263,3 @@ def test_a_full_disk_is_a_sentence_and_leaves_whole_lines(tmp_path, full_disk):
         assert list(writer.waiting) == [(1, 1)]
         writer.append(record(1, 1))
     assert [(r.id, r.sample) for r in read_samples(path)] == [(1, 0), (1, 1)]
-
-
-def test_what_stays_in_memory_is_a_set_of_numbers(tmp_path):
-    """About 150 bytes per sample: the texts of a large file would not fit."""
-    rows = 2_500
-    path, metadata = tmp_path / "0.jsonl", dataclasses.replace(METADATA, rows=rows, n=8)
-    write(path, record(-1, 0, "SELECT 1 " * 100), metadata=metadata)
-    line = path.read_text()
-    with open(path, "a") as file:
-        for number in range(8 * rows):
-            file.write(line.replace('"id": -1, "sample": 0', f'"id": {number // 8}, "sample": {number % 8}'))
-    tracemalloc.start()
-    with SampleWriter(path, metadata) as writer:
-        assert len(writer.done) == 1 + 8 * rows
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 8 * rows * 250, f"{peak / 8 / rows:.0f} bytes per sample"

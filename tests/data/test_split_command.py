@@ -10,7 +10,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.data.metadata_file import metadata_path
 from rl.data.split import failed_refinement
-from rl.data.split_command import parser, settings_of
+from rl.data.split_command import settings_of
 from tests.data.test_split import CORRECT, accs_of, ids, parts_of
 from tests.sample_files import N, math_row, write_parquet, write_samples
 
@@ -141,12 +141,6 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
             settings_of(str(path))
 
 
-@pytest.mark.parametrize("model, folder", [("x/Llama-3.1-8B-Instruct", "llama3.1-8b"), ("a/My-Qwen/", "my-qwen")])
-def test_the_folder_is_named_as_in_the_scripts(model, folder, monkeypatch):
-    monkeypatch.setenv("MODEL_PATH", model)
-    assert settings_of("llama_sql").launch.data.endswith(f"/data/sql/{folder}")
-
-
 def test_parts_and_samples_are_different_files(tmp_path, of_eight, run_program):
     data, samples = of_eight(tmp_path)
     prompts = data.rename(tmp_path / "train_wrong.parquet")
@@ -154,20 +148,16 @@ def test_parts_and_samples_are_different_files(tmp_path, of_eight, run_program):
     assert f"The split would replace {prompts}, which it reads" in said
 
 
-def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, capsys):
+def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
     def samples(name: str, correct=CORRECT, of: Path = data, metadata: dict | None = None) -> Path:
         path = write_samples(tmp_path / f"{name}.jsonl", of, correct)
         content = json.loads(metadata_path(path).read_text()) | (metadata or {})
         metadata_path(path).write_text(json.dumps(content))
         return path
 
-    good, deep, alone = samples("good"), samples("deep"), samples("alone")
-    deep.write_text("[" * 100_000 + "\n")
+    good, alone = samples("good"), samples("alone")
     metadata_path(alone).unlink()
-    lists = write_parquet(tmp_path / "lists.parquet", *(math_row(id) | {"id": [id]} for id in CORRECT))
     changed = write_parquet(tmp_path / "changed.parquet", *(math_row(id, data_source="aime24") for id in CORRECT))
-    damaged = tmp_path / "damaged.parquet"
-    damaged.write_bytes(data.read_bytes()[:4] + bytes(200) + data.read_bytes()[204:])
     wrong = write_parquet(tmp_path / "train_wrong.parquet", *map(math_row, CORRECT))
     blocked = tmp_path / "blocked"
     (blocked / "train_correct.parquet" / "mine").mkdir(parents=True)
@@ -180,17 +170,11 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
         ([samples("absent", without_30)], "have no samples (the first is id 30)"),
         ([samples("surplus", {**CORRECT, 99: [1] * 4})], "lacks (the first is 99)"),
         ([samples("n", metadata={"n": "4"})], "n.meta.json: n is '4', which no run writes"),
-        ([samples("files", metadata={"data_files": {"a": 1}})], "data_files is"),
         ([tmp_path], f"{tmp_path} is a folder: name the .jsonl in it.\n"),
-        ([data], f"{data} is a parquet, not samples: name the .jsonl of dph presample.\n"),
         ([alone], "alone.meta.json, the metadata of alone.jsonl, cannot be read"),
-        ([deep], "deep.jsonl line 1 is not a sample record"),
         ([good, "--threshold", 5], "Error: The threshold is 5 of n = 4 samples: give one from 1 to n.\n"),
         ([good, "--n", 8], "drawn with n = 4 samples per prompt, not 8: pass --n 4"),
         ([good, "--data", changed], "changed.parquet is not the file that"),
-        ([good, "--data", tmp_path], "cannot be read (Is a directory)"),
-        ([samples("l", of=lists), "--data", lists], "ids of the type list<"),
-        ([samples("d", of=damaged), "--data", damaged], "cannot be read as parquet"),
         ([good, "--out", blocked], "cannot be written"),
         ([of_wrong, "--data", wrong, "--out", wrong.parent], "train_wrong.parquet, which it reads: give another"),
         ([twice], "repeats sample 0 of id 10: sample again"),
@@ -198,16 +182,5 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program, 
         options = ["--data", data, "--out", tmp_path / "out", "--n", N, "--threshold", 3]
         assert sentence in run_program(PROGRAM, *options, "--samples", *arguments), arguments
     assert not (tmp_path / "out").exists()
-    for wrong in ("all", "0", "-1", "2.5"):
-        with pytest.raises(SystemExit):
-            parser().parse_args(["--threshold", wrong])
-        assert f"argument --threshold: '{wrong}' is not a whole number of at least 1\n" in capsys.readouterr().err
     of_four = run_program(PROGRAM, "--data", data, "--samples", good, "--n", N)
     assert "threshold assumes 8 samples per prompt, not 4: pass --threshold" in of_four
-
-
-def test_a_folder_that_cannot_be_written_is_rejected_first(data, capsys):
-    for folder, sentence in ((str(data), f"{data} is a file: name a folder."), ("", "it is empty: name a folder.")):
-        with pytest.raises(SystemExit, match="2"):
-            parser().parse_args(["--out", folder])
-        assert capsys.readouterr().err.endswith(f"error: argument --out: {sentence}\n")

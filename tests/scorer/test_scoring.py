@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rl.scorer.config import MathSettings, Settings
-from rl.scorer.math import scoring as math_scoring
-from rl.scorer.math.scoring import MathQuestion, MathScorer
+from rl.scorer.config import Settings
 from rl.scorer.outcomes import Score
 from rl.scorer.process import Reply
 from rl.scorer.scorers import Scorers
@@ -118,17 +116,6 @@ def test_rows_of_equal_responses_are_sent_within_a_budget(start_scorer: Callable
     assert peak_bytes(scorer) - peak < 30_000_000
 
 
-def test_errors_of_many_responses_are_sent_within_a_budget(start_scorer: Callable[..., Scorer]) -> None:
-    scorer = start_scorer(server={"max_reply_bytes": 100_000}, num_instances=1)
-    missing = "missing_" * 100
-    reply = scorer.put([fenced("SELECT 1")] * 2_000, f"SELECT {missing}")
-    scores = reply.json()["Scorer1"]
-    assert len(scores) == 2_000 and {flag for _, [[flag, _]] in scores} == {"gold_error"}
-    assert scores[0][1][0][1] == f"error: no such column: {missing}"
-    assert scores[-1][1][0][1] == "error: (left out, see max_reply_bytes)"
-    assert len(reply.content) < 600_000
-
-
 def peak_bytes(scorer: Scorer) -> int:
     """The most memory that the server has used."""
     status = Path(f"/proc/{scorer.process.pid}/status").read_text()
@@ -192,11 +179,3 @@ def test_sql_is_read_and_its_file_looked_up_aside(
 
     assert [score.outcome for score in asyncio.run(scenario())] == ["match", "no_answer"]
     assert all(seen) and not any(threading.get_ident() in threads for threads in seen)
-
-
-def test_long_math_responses_are_read_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = threads_of(math_scoring, "read_answer", monkeypatch)
-    scorer = MathScorer(MathSettings(class_name="MathRewardModel", num_instances=1))
-    scores = asyncio.run(scorer.score(MathQuestion(ground_truth="5"), [LONG, LONG]))
-    assert [score.outcome for score in scores] == ["no_answer"] * 2
-    assert seen and threading.get_ident() not in seen

@@ -70,26 +70,6 @@ def test_dapo_without_its_duplicates(prepare, tmp_path):
     ]
 
 
-def test_dapo_wrong_files(prepare, tmp_path):
-    other = write_parquet(tmp_path / "other.parquet", {"x": 1})
-    (tmp_path / "broken.parquet").write_bytes(other.read_bytes()[:-9])
-    (tmp_path / "list.json").write_text("[1, {}]")
-    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
-    for name, sentence in (
-        ("other.parquet", "has no column prompt, reward_model"),
-        ("broken.parquet", "cannot be read as parquet"),
-        ("gone.parquet", "gone.parquet does not exist: give the benchmark's file"),
-        ("gone.jsonl", "cannot be read"),
-        ("list.json", "None of the 2 records makes a row"),
-        ("deep.jsonl", "None of the 1 records makes a row"),
-    ):
-        finished = prepare("dapo", "--input", tmp_path / name, "--output", tmp_path / "o.parquet")
-        assert finished.exit_code == 2 and sentence in finished.err
-        assert not (tmp_path / "o.parquet").exists()
-    finished = prepare("dapo", "--input", other, "--output", other)
-    assert finished.exit_code == 2 and "is the input" in finished.err
-
-
 # Name, a record in the published format, the problem and the answer of its row.
 RECORDS = [
     ("aime24", {"id": 60, "problem": "P", "solution": "S", "answer": "204", "question": "P"}, "P", "204"),
