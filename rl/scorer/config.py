@@ -81,7 +81,7 @@ class ServerSettings(_Section):
     """How many connections may be open, as far as the system's limit of open files allows. Others get 503."""
     request_seconds: Seconds = REQUEST_S
     """A request that takes longer gets 503; its work goes on, and asking again joins it. Clients should wait longer
-    (reward_kwargs.timeout). A request whose body is not received within this time gets 408."""
+    (reward_kwargs.timeout). A request that is not received within this time gets 408."""
     shutdown_seconds: Integer = Field(default=20, gt=0, le=86_400)
     """How long requests in progress may take after SIGTERM, SIGINT or PUT /shutdown."""
     shutdown_token: str | None = Field(default=None, min_length=1)

@@ -5,6 +5,7 @@ finishes the requests in progress and ends every worker process.
 """
 
 import argparse
+import asyncio
 import ipaddress
 import logging
 import resource
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rl.common.atomic_write import write_text
 from rl.common.cli import user_errors_exit
@@ -30,9 +32,10 @@ from rl.scorer.config_file import load_settings
 _BACKLOG = 2048
 # Longer than the pause between two training steps' requests, so that clients keep their connections.
 _KEEP_ALIVE_SECONDS = 300
-# Open files besides those of served connections: 100 are for connections that get a 503. A worker has a socket and a
-# pidfd.
-_OTHER_FILES = 200
+# Connections beyond max_connections that get a 503; any further ones are closed at once.
+_SPARE_CONNECTIONS = 100
+# Open files besides those of served connections. A worker has a socket and a pidfd.
+_OTHER_FILES = _SPARE_CONNECTIONS + 100
 _FILES_PER_WORKER = 2
 _LOG_FILE_BYTES, _OLD_LOG_FILES = 100_000_000, 3
 
@@ -112,7 +115,7 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
     app = create_app(settings, ready, shut_down)
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=_protocol_with_deadline(settings.ScorerServer.request_seconds),
         backlog=_BACKLOG,
         # uvicorn counts the connection that it asks about.
         limit_concurrency=_max_connections(settings) + 1,
@@ -146,6 +149,45 @@ class _Server(uvicorn.Server):
 
 def _exit_quietly(*_: object) -> None:
     raise SystemExit(0)
+
+
+def _protocol_with_deadline(seconds: float) -> type[HttpToolsProtocol]:
+    """uvicorn's HTTP/1.1 protocol, which also closes a connection whose header is not complete within `seconds`.
+
+    The time runs from the header's first byte, and from the start of a new connection. Between requests uvicorn's
+    timeout_keep_alive applies; the application limits the time of a body.
+    """
+
+    class Protocol(HttpToolsProtocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._set_deadline()
+            if self.limit_concurrency and len(self.connections) > self.limit_concurrency + _SPARE_CONNECTIONS:
+                transport.close()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._unset_deadline()
+            super().connection_lost(exc)
+
+        def on_message_begin(self) -> None:
+            self._set_deadline()
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._unset_deadline()
+            super().on_headers_complete()
+
+        def _set_deadline(self) -> None:
+            self._unset_deadline()
+            self._deadline = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+        def _unset_deadline(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+    return Protocol
 
 
 def _log_to(path: Path | None) -> None:

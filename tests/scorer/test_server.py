@@ -37,6 +37,21 @@ def hurried(start_scorer: Callable[..., Scorer]) -> Iterator[Scorer]:
     yield start_scorer(server={"request_seconds": 0.5, "max_connections": 4}, num_instances=1)
 
 
+@pytest.mark.parametrize("sent", [b"", b"PUT /api HT", b"PUT /api HTTP/1.1\r\nHost: x\r\nA: "])
+def test_a_request_that_does_not_come_is_not_waited_for(hurried: Scorer, sent: bytes) -> None:
+    with connect(hurried) as connection:
+        connection.sendall(sent)
+        assert everything(connection) == b""
+
+
+def test_a_header_that_trickles_is_not_waited_for(hurried: Scorer) -> None:
+    with connect(hurried) as connection, pytest.raises(OSError):
+        connection.sendall(b"PUT /api HTTP/1.1\r\n")
+        for _ in range(200):
+            connection.sendall(b"A: b\r\n")
+            time.sleep(0.05)
+
+
 def test_a_body_that_does_not_come_is_said_so(hurried: Scorer) -> None:
     with connect(hurried) as connection:
         connection.sendall(b"PUT /api HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
