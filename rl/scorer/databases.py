@@ -5,7 +5,6 @@ import fcntl
 import os
 import stat
 import struct
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -117,8 +116,6 @@ def _log_identity(path: str, suffix: str) -> tuple[int, ...] | None:
 
 def _log_index_in_use(path: str) -> bool:
     """Whether a process uses the -shm file, in which it then holds a lock; a leftover file is useless."""
-    if sys.platform != "linux":
-        return os.path.exists(path + "-shm")
     try:
         with open(path + "-shm", "rb") as file:
             asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, _INDEX_LOCK, 1, 0)

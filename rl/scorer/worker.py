@@ -95,13 +95,12 @@ def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
     if not writes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            pages = [int(count) for count in statm.read().split()]
-        space, data = (count * resource.getpagesize() for count in (pages[0], pages[5]))
-        # Memory that a process writes is data; address space includes mapped files.
-        resource.setrlimit(resource.RLIMIT_DATA, (data + memory_bytes,) * 2)
-        resource.setrlimit(resource.RLIMIT_AS, (space + memory_bytes + mapped_bytes,) * 2)
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        pages = [int(count) for count in statm.read().split()]
+    space, data = (count * resource.getpagesize() for count in (pages[0], pages[5]))
+    # Memory that a process writes is data; address space includes mapped files.
+    resource.setrlimit(resource.RLIMIT_DATA, (data + memory_bytes,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (space + memory_bytes + mapped_bytes,) * 2)
 
 
 def main() -> None:

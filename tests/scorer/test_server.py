@@ -173,7 +173,6 @@ def test_a_signal_under_load_answers_every_request_that_was_taken_and_ends_in_ti
     assert "Traceback" not in (scorer.directory / "scorer.log").read_text()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers follow a killed server by Linux's parent death signal")
 def test_a_killed_server_leaves_no_process(start_scorer: Callable[..., Scorer]) -> None:
     scorer = start_scorer(prediction_seconds=300.0)
     workers = scorer.workers()

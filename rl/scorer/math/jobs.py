@@ -11,7 +11,6 @@ guard.py says what else an answer's text could do.
 """
 
 import resource
-import sys
 from functools import lru_cache
 
 from rl.scorer.math.compare import equal, forget, parse_answer, readable, readable_gold, same, same_text
@@ -98,8 +97,7 @@ class MathJobs:
 
 def _peak_bytes() -> int:
     """The most memory that this process has used."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def warm_up(**_: object) -> None:

@@ -32,7 +32,7 @@ _KEPT_CAPABILITIES = 0xFF
 @cache
 def offered() -> tuple[str, ...]:
     """Those of MECHANISMS that this kernel has."""
-    has = {"landlock": sys.platform == "linux" and landlock.version() > 0, "seccomp": seccomp.supported()}
+    has = {"landlock": landlock.version() > 0, "seccomp": seccomp.supported()}
     return tuple(name for name in MECHANISMS if has[name])
 
 

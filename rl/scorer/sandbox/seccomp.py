@@ -9,7 +9,6 @@ import ctypes
 import errno
 import os
 import struct
-import sys
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -59,7 +58,7 @@ Instruction = tuple[int, int, int, int]
 def supported() -> bool:
     """Whether the kernel has filters and this machine's numbers are known."""
     machine = os.uname().machine
-    if sys.platform != "linux" or machine not in _AUDIT_ARCHITECTURES or struct.calcsize("P") != 8:
+    if machine not in _AUDIT_ARCHITECTURES or struct.calcsize("P") != 8:
         return False
     action = ctypes.c_uint32(ALLOW)
     return _library().syscall(_own_number(machine), _GET_ACTION, 0, ctypes.byref(action)) == 0

@@ -1,7 +1,6 @@
 """Tasks of a user's own: what their reward functions may do to the worker that runs them, and what they may not."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -112,7 +111,6 @@ def score(response, ground_truth):
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="pidfd is Linux's")
 @pytest.mark.parametrize("holds", ["child", "daemon"])
 def test_a_surviving_child_that_holds_the_socket_keeps_no_slot(judge: Judge, holds: str) -> None:
     try:
