@@ -136,10 +136,6 @@ def rejected(folder: Path) -> dict[str, dict]:
         "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all": js | {"checkpoints": [5, 9]},
         "but no model of evaluate.models is a training run": {"checkpoints": "all"},
         "evaluate.methods has js, which is not one of base, base_again": {"methods": {"js": {"label": "JS"}}},
-        "evaluate.methods has base_again, which is not one of base:": {
-            "base_again": False,
-            "methods": {"base_again": {"label": "again"}},
-        },
         "methods.base is invalid: it has only one of 'family' and 'eta'": {"methods": {"base": {"family": "JS"}}},
         "jsonl cannot be compared: it has temperature 0.7, not 0.6": {
             "base": stored,
