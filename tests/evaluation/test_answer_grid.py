@@ -64,7 +64,7 @@ def test_a_large_split_is_shown_in_part(made_up_report, tmp_path):
     grid = AnswerGrid.of_split(comparison, "math")
     assert len(set(grid.order)) == MOST_QUESTIONS and grid.of == MOST_QUESTIONS + 5
     right = comparison.samples["base"]["math"].correct
-    assert list(grid.fills)[0] == "correct" and ((grid.kinds["base"] == 0) == right).all()
+    assert list(grid.fills) == ["correct", "wrong"] and ((grid.kinds["base"] == 0) == right).all()
     write_report(read_spec(made.write()), tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert f"{MOST_QUESTIONS} of the {MOST_QUESTIONS + 5} questions" in page

@@ -120,18 +120,14 @@ def test_second_draw_and_greedy_files_are_checked(math_run, tmp_path):
     methods["base_again"] = right
     path = tmp_path / "grpo.0.greedy.meta.json"
     described = path.read_text()
-    path.write_text(json.dumps(json.loads(described) | {"data_files": {"corrected.parquet": "another"}}))
-    with pytest.raises(
-        UserError, match="grpo.0.greedy.jsonl was sampled with data_files corrected.*, not test.parquet"
-    ):
-        compare(read_spec(math_run.write()))
-    for name, value, needed in (
-        ("temperature", 0.8, ": greedy responses need 0"),
-        ("max_response_length", 63, ", not 64 like .*grpo.0.jsonl"),
-        ("engine", "vllm bfloat16", ", not .* like .*grpo.0.jsonl"),
+    for name, value, said in (
+        ("data_files", {"corrected.parquet": "another"}, "corrected.*, not test.parquet"),
+        ("temperature", 0.8, "0.8: greedy responses need 0"),
+        ("max_response_length", 63, "63, not 64 like .*grpo.0.jsonl"),
+        ("engine", "vllm bfloat16", "vllm bfloat16, not .* like .*grpo.0.jsonl"),
     ):
         path.write_text(json.dumps(json.loads(described) | {name: value}))
-        with pytest.raises(UserError, match=f"grpo.0.greedy.jsonl was sampled with {name} {value}{needed}"):
+        with pytest.raises(UserError, match=f"grpo.0.greedy.jsonl was sampled with {name} {said}"):
             compare(read_spec(math_run.write()))
     path.write_text(described)
     methods["grpo"]["splits"]["math"]["greedy"] = "grpo.0.jsonl"

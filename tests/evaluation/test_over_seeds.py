@@ -70,12 +70,9 @@ def test_means_and_intervals_over_seeds(written):
     assert found["interval"] == pytest.approx([0.625 - 0.125 * 12.7062, 0.625 + 0.125 * 12.7062], abs=1e-3)
     assert content["methods"]["dph_js"]["Pass@1"]["interval"] == pytest.approx([0.75, 0.75])
     assert content["bases"]["base"]["Pass@1"]["values"] == pytest.approx([0.25, 0.25]) and content["steps"] == 80
-    styles = {name: content["methods"][name]["styles"]["values"] for name in ("grpo", "dph_js")}
-    assert styles == {"grpo": [1, 1], "dph_js": [4, 4]}
     difference = content["differences"]["dph_js - grpo"]["Pass@1"]
     assert difference["values"] == pytest.approx([0.25, 0.0], abs=1e-9) and difference["mean"] == pytest.approx(0.125)
-    for seed in (1, 2):
-        assert (folder / f"seed_{seed}" / "report.html").exists()
+    assert (folder / "seed_1" / "report.html").exists() and (folder / "seed_2" / "report.html").exists()
 
 
 def test_the_second_draw_keeps_what_the_first_cannot_have():

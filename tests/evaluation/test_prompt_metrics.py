@@ -36,10 +36,8 @@ def test_keep_lost_and_newly_solved():
     np.testing.assert_allclose(metrics["newly_solved"], [np.nan, np.nan, 1 / 2, 1])
     np.testing.assert_allclose(metrics["lost"], [1, 0, np.nan, np.nan])
     summary = summarise(method, metrics)
-    assert summary["keep_rate"][0] == pytest.approx(5 / 12)
-    assert summary["lost"][0] == 0.5
-    assert summary["newly_solved"][0] == 0.75
-    assert summary["greedy"] is None
+    found = [summary[name][0] for name in ("keep_rate", "lost", "newly_solved")]
+    assert found == pytest.approx([5 / 12, 0.5, 0.75]) and summary["greedy"] is None
     greedy = sample_set([[1], [0], [0], [0]])
     assert summarise(method, prompt_metrics(method, greedy, base, solved_in=2))["greedy"][0] == 0.25
 
