@@ -1,7 +1,4 @@
-"""dph compare on made-up runs: what the report holds, and what cannot be compared.
-
-tests/loggers has it on real runs.
-"""
+"""dph compare on made-up runs: what the report holds, and what cannot be compared."""
 
 import json
 import shutil
