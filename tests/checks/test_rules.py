@@ -45,6 +45,8 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({TENSOR_PARALLEL: 2}, "pipeline_model_parallel_size=2, and a replica of rollout.name=hf has one rank"),
         ({"trainer.n_gpus_per_node": 8}, "or raise ray_kwargs.ray_init.num_cpus=16, which may be more than there are"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
+        ({"algorithm.adv_estimator": "maxrll"}, "algorithm.adv_estimator=maxrll is unknown: use one of gae, "),
+        ({f"{POLICY_LOSS}loss_mode": "klcov"}, "policy_loss.loss_mode=klcov is unknown: use one of vanilla, "),
         ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
         (ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"}, "attn_implementation=sdpa every rank"),
         (ULYSSES | {TOKENS: 511}, "ppo_max_token_len_per_gpu=511 (x 2 ranks of Ulysses) is less than the longest row"),

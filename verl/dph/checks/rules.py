@@ -5,6 +5,7 @@ from itertools import chain
 
 import ray
 from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
 from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_model, check_set
@@ -37,6 +38,19 @@ def check(config: DictConfig) -> None:
     if rehearses(config):
         check_set(config, "data.sft_files")
         check_set(config, "data.sft_pt")
+
+
+def names(config: DictConfig) -> Iterator[str]:
+    """Names that verl looks up after the first step's rollouts."""
+    if config.actor_rollout_ref.model.external_lib:
+        return  # the workers import it, and it may register others
+    registries = {
+        "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
+        "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
+    }
+    for key, registry in registries.items():
+        if (name := OmegaConf.select(config, key)) not in registry:
+            yield f"{key}={name} is unknown: use one of {', '.join(registry)}."
 
 
 def checkpoint_contents(config: DictConfig) -> Iterator[str]:
@@ -192,6 +206,7 @@ def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> s
 
 # The order matters: a rule may rely on the ones before it.
 RULES = (
+    names,
     checkpoint_contents,
     reward_manager,
     bypass_mode,
