@@ -99,6 +99,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (W_REINFORCE | FILTERED, "w_reinforce learns from groups without a correct response, which"),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
         ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 has no effect"),
+        ({"data.train_batch_size": 16}, "train_batch_size=16 is more than the 8 prompts of data.train_files"),
         ({f"{ACTOR}ppo_mini_batch_size": 3}, "8 is not a multiple of actor_rollout_ref.actor.ppo_mini_batch_size=3"),
         (CRITIC | {"critic.ppo_mini_batch_size": 6}, "is not a multiple of critic.ppo_mini_batch_size=6"),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),

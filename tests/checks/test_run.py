@@ -106,6 +106,7 @@ def test_training_prompts_with_a_number_of_rollouts_of_their_own(run):
         (of_mode("js", store=False, reference=True), "data.sft_files is not set"),
         ({"data.sft_pt": None}, "data.sft_pt is not set"),
         ({"data.sft_pt": "/nowhere/pef.pt"}, "run dph store, which writes"),
+        ({"data.val_files": "/tmp"}, "data.val_files=/tmp is a folder: name a file"),
         (
             {"trainer.test_freq": 2, f"{VALIDATION}do_sample": False, f"{VALIDATION}temperature": 0.6},
             "val_kwargs.do_sample=False would sample all the same, at val_kwargs.temperature=0.6",
