@@ -85,7 +85,7 @@ def test_an_experiment_of_ones_own(own, tmp_path):
 )
 def test_a_faulty_experiment_of_ones_own_is_one_sentence(own, head, content, sentence):
     word = own(content) if head is None else own(content, head=head)
-    method = "offline_sampling" if "total_training_steps" in content else "js_kl"
+    method = "offline_sampling" if "total_training_steps" in str(content) else "js_kl"
     if not sentence:
         assert run_of(method, ["my_run", word]).values
         return
