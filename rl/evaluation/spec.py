@@ -34,8 +34,9 @@ from rl.metrics.styles import KNOWN_STYLES, OTHERS
 BASE = "base"
 BASE_AGAIN = "base_again"
 # A control shows where another method's gain comes from; one that learns from gold answers knows more than the others.
-CONTROL, GOLD = "control", "gold"
 Role = Literal["control", "gold"]
+CONTROL: Role = "control"
+GOLD: Role = "gold"
 LABELS = {
     "base": "Base",
     "base_again": "Base, second draw",
