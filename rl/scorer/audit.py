@@ -4,7 +4,6 @@ Each distinct gold query runs once, as in the server: in its worker processes an
 """
 
 import argparse
-import asyncio
 import csv
 import json
 import logging
@@ -190,6 +189,8 @@ def _rows(file: Path) -> Iterator[dict]:
 
 def _check(golds: list[Gold], settings: "Settings") -> "dict[Gold, GoldCheck]":
     """The result of each gold. Raises UserError if the settings or the workers do not work."""
+    import asyncio
+
     from rl.scorer.checks import check_scorers
     from rl.scorer.config import MathSettings
     from rl.scorer.math.scoring import MathScorer
@@ -215,6 +216,8 @@ def _check(golds: list[Gold], settings: "Settings") -> "dict[Gold, GoldCheck]":
 async def _check_all(
     golds: list[Gold], sql: "list[SqlScorer]", math: "MathScorer | None", at_once: int
 ) -> "dict[Gold, GoldCheck]":
+    import asyncio
+
     from tqdm import tqdm
 
     checks: dict[Gold, GoldCheck] = {}
