@@ -122,7 +122,8 @@ def write_with_pictures(out: Path, files: Mapping[str, str]) -> None:
 
 
 def _named(point: Point) -> str:
-    return point.label + {CONTROL: " (control)", GOLD: " (learns from gold answers)"}.get(point.role or "", "")
+    notes = {None: "", CONTROL: " (control)", GOLD: " (learns from gold answers)"}
+    return point.label + notes[point.role]
 
 
 def _ranges(point: Point) -> tuple[list[float], list[float]]:
