@@ -25,8 +25,8 @@ def report(entropy: dict[str, float | None], solved: dict[str, float] | None = N
         (report({"grpo": 0.36, "dph_js": 0.59}), ["grpo has a style entropy", "dph_js has a style entropy"]),
         (report({"grpo": None}), ["grpo has a style entropy of nan in domain"]),
         (report({"base": 1.3}), ["The report has none of grpo, dph_js, recipe, dph_f_solved_cap in domain"]),
-        (report({"base": 1.3, "grpo": 0.1}, {"base": 0.84}), ["grpo has a Pass@32 minus that of base of -0.040"]),
-        (report({"grpo": 0.1, "recipe": 1.0}, {"recipe": 0.79}), ["recipe has a Pass@32 minus that of grpo of -0.010"]),
+        (report({"base": 1.3, "grpo": 0.1}, {"base": 0.84}), ["grpo has a Pass@32 minus base's of -0.040"]),
+        (report({"grpo": 0.1, "recipe": 1.0}, {"recipe": 0.79}), ["recipe has a Pass@32 minus grpo's of -0.010"]),
     ],
 )
 def test_what_a_report_does_not_hold(made, failed):

@@ -55,4 +55,4 @@ def _measured(report: dict[str, Any], promise: Promise) -> tuple[str, float]:
         return "style entropy", (summary["style_entropy"] or [math.nan])[0]
     n = str(summary["n"])
     value, other = (report[name]["in_domain"]["pass@k"][n][0] for name in (promise.method, promise.minus))
-    return f"Pass@{n} minus that of {promise.minus}", value - other
+    return f"Pass@{n} minus {promise.minus}'s", value - other

@@ -143,7 +143,7 @@ def _drawn_as_the_base(comparison: Comparison) -> list[str]:
 
 
 def provenance(comparison: Comparison) -> dict[str, str]:
-    """{what: text} for the end of the page; the commit is that of the program that writes it."""
+    """{what: text} for the end of the page; the commit is the program's."""
     spec = comparison.spec
     state = git_state(Path(__file__).parent)
     facts = {"Commit": state["revision"][:12] + (", with changes" if state["changed"] else "")} if state else {}

@@ -40,7 +40,7 @@ FILES = {"pareto.svg": WIDE, "pareto_narrow.svg": NARROW}
 
 
 def pareto_figure(trade_offs: Sequence[TradeOff], layout: Layout) -> Markup:
-    """SVG of the trade-offs, of which there is at least one, with the page's colours."""
+    """SVG of at least one trade-off, with the page's colours."""
     points = {name: point for of in trade_offs for name, point in of.points.items()}
     looks = method_looks({name: point.label for name, point in points.items()})
     colours = {name: look.colour for name, look in looks.items()}
