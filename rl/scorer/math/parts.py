@@ -129,13 +129,16 @@ def _labelled(answer: str) -> re.Match[str] | None:
 def is_unsolved(answer: str) -> bool:
     r"""Whether the answer is an equation of one unknown that still has to be solved: 2x=10, x^2=4, but not x=5.
 
-    With two unknowns the left side may be the quantity that is asked for, as in m+n=7.
+    With two unknowns the left side may be the quantity that is asked for, as in m+n=7. If the right side has the
+    unknown too, it is what the left side becomes, as in (x+1)^2 = x^2+2x+1.
     """
     found = _LEFT_SIDE.match(answer)
     if not found or _QUANTITY.search(found[1]):
         return False
     unknowns = set(_UNKNOWN.findall(found[1]))
-    return len(unknowns) == 1 and _CALCULATION.search(re.sub(_INDEX, "", found[1])) is not None
+    if len(unknowns) != 1 or unknowns <= set(_UNKNOWN.findall(answer, found.end())):
+        return False
+    return _CALCULATION.search(re.sub(_INDEX, "", found[1])) is not None
 
 
 def as_ratios(gold: str, pred: str) -> tuple[str, str] | None:
