@@ -23,28 +23,33 @@ def compare(capsys, *folders: Path | str, out: Path) -> tuple[int, str, str]:
     return code, *capsys.readouterr()
 
 
-def ended(made_up_run, name: str, step: int = 2):
-    """A finished run."""
-    return made_up_run(name).record(step, step).log(LOG)
+def made_up_run(folder: Path, total_steps: int = 2) -> Path:
+    """The folder of a run that is at step 2, as training leaves it."""
+    (folder / "metrics").mkdir(parents=True)
+    record = {"format": "dph-run/1", "step": 2, "total_steps": total_steps, "validations": {}}
+    (folder / "dph_run.json").write_text(json.dumps(record))
+    lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in LOG.items()]
+    (folder / "metrics" / "20260101-000000.jsonl").write_text("".join(lines))
+    return folder
 
 
 @pytest.fixture
-def evaluated(made_up_run, made_up_report):
+def evaluated(made_up_report, tmp_path):
     """A finished run with an evaluation of its own."""
 
     def make(name: str, splits: tuple[str, ...], skill: float, base: str = "base", step: int = 2):
-        run = ended(made_up_run, name)
-        folder = run.folder / "evaluation"
+        run = made_up_run(tmp_path / name)
+        folder = run / "evaluation"
         folder.mkdir()
         report = made_up_report(folder, splits=splits)
         report.method("base", model=base)
         report.method("base_again", model=base)
-        model = f"{run.folder}/global_step_{step}/actor/huggingface"
-        report.method(run.folder.name, skill=skill, model=model, training_log="../metrics")
+        model = f"{run}/global_step_{step}/actor/huggingface"
+        report.method(run.name, skill=skill, model=model, training_log="../metrics")
         report.ask(difficulty=["simple", "moderate", "challenging"])
         report.content |= {"groups": ["difficulty"], "commands": [f"dph train {name}"]}
         report.write()
-        return run.folder
+        return run
 
     return make
 
@@ -185,7 +190,7 @@ def test_runs_of_a_method_differ_in_their_seeds_alone(tmp_path, capsys, monkeypa
     assert said in capsys.readouterr().err
 
 
-def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_compared_is_one_sentence(evaluated, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def rejected(*words: Path | str) -> str:
@@ -212,9 +217,9 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, made_up_run, tmp_pat
     several = tmp_path / "several"
     assert compare(capsys, js, evaluated("other", ("in_domain",), 1.0), out=several)[0] == 0
     assert f"--seeds: {several} holds an evaluation of 2 models" in rejected("--seeds", f"js={several}")
-    running = made_up_run("running").record(2, 9).log(LOG).folder
+    running = made_up_run(tmp_path / "running", total_steps=9)
     assert "running has not ended (step 2 of 9): let it finish" in rejected(js, running)
-    plain = ended(made_up_run, "plain").folder
+    plain = made_up_run(tmp_path / "plain")
     assert f"{plain} has no samples to compare: evaluate it into {plain / 'evaluation'}" in rejected(js, plain)
     older = evaluated("older", ("in_domain",), 1.0, step=1)
     said = f"{older} was evaluated at step 1 and is at step 2: evaluate its newest checkpoint, or"
