@@ -13,7 +13,6 @@ from rl import cli
 from rl.checks import run
 from rl.checks.doctor import CHECKS, findings, run_findings
 from rl.checks.machine import Machine
-from rl.common.errors import UserError
 from rl.configuration.arguments import run_of
 from rl.configuration.run import Run
 from tests.checks.conftest import SCRIPT, SMALL
@@ -21,7 +20,7 @@ from tests.programs import REPOSITORY
 from verl.dph.checks import run as of_verl
 from verl.dph.pef.store import Store
 
-PRESAMPLE, STORE = "scripts/llama/offline_sampling.sh", "scripts/llama/get_correct_data_tensor.sh"
+PRESAMPLE = "scripts/llama/offline_sampling.sh"
 
 
 @pytest.fixture
@@ -101,14 +100,6 @@ def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):
     assert "launch.scorer_config=" in found["scorer"].advice
 
 
-def test_a_model_that_the_hub_does_not_give_is_one_failure(run_with, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    run = run_with(SCRIPT, "mine", *SMALL, MODEL_PATH="meta-llama/Llama-3.1-8B-Instruct", VERL_PLATFORM="cpu")
-    found = dict(of_verl.findings(run.config, run.program, 0.0))
-    assert found["model"].status == "fail" and "Llama-3.1-8B-Instruct is not a folder here" in found["model"].found
-    assert {found[name].found for name in ("rules", "tokenizer")} == {"not checked, because of model"}
-
-
 def test_a_store_of_another_model_a_full_disk_and_a_running_scorer_without_the_database(
     run_with, run_files, scorer_class, tmp_path, monkeypatch
 ):
@@ -149,11 +140,6 @@ def test_a_tokenizer_of_another_model(run_with, run_files, tmp_path):
     assert found["settings"].found == "1 x 1 ranks on cpu"
     assert "has 64 tokens and its config.json a vocab_size of 60" in found["tokenizer"].found
     assert found["scorer"].status == "fail" and "127.0.0.1:1" in found["scorer"].found
-
-
-def test_a_misspelt_setting_of_a_store_writing_run(run_with):
-    with pytest.raises(UserError, match="data.sft_coverag is not a setting: did you mean data.sft_coverage"):
-        _ = run_with(STORE, "data.sft_coverag=solved").config
 
 
 def test_the_page_lists_every_check():

@@ -110,23 +110,6 @@ def test_an_unknown_command_names_the_nearest(capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "option"),
-    [
-        ("prepare bird", "--split dev --input dev.json --databases databases --output=", "output"),
-        ("prepare dapo", "--download --output=", "output"),
-        ("prepare math-eval", "--output=", "output"),
-        ("split", "--out=", "out"),
-        ("export", "run ", "out"),
-    ],
-)
-def test_the_home_folder_in_the_name_of_an_output(monkeypatch, tmp_path, name, words, option):
-    """bash leaves --output=~/x as it is."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    options = cli.parser_of(name).parse_args(f"{words}~/x".split())
-    assert getattr(options, option) == tmp_path / "x"
-
-
-@pytest.mark.parametrize(
     ("words", "launched"),
     [
         ("train alpha run 0.01 0.5 7 ~a", "alpha run 0.01 0.5 7 ~a"),
