@@ -111,9 +111,7 @@ def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
                 variables |= UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
                 begins = f"{config} starts: "
             except UserError as error:
-                instead = fail(
-                    str(error), f"correct launch.scorer_config={config} or DATABASE_PATH={launch.databases}."
-                )
+                instead = fail(str(error), f"its configuration is launch.scorer_config={config}.")
         for name, finding in _printed_by_the_run(run, variables, folder / "errors.log"):
             if name == "scorer":
                 finding = instead or replace(finding, found=begins + finding.found)
