@@ -73,7 +73,9 @@ def check_hub(model: str, setting: str) -> None:
         return
     try:
         HfApi().model_info(model, timeout=_HUB_LIMIT_S)
-    except (HFValidationError, HfHubHTTPError) as error:
+    except HFValidationError:  # no name on the Hub, such as /models/mine
+        raise UserError(f"The model {model} is not a folder here: give the model's folder in {setting}.") from None
+    except HfHubHTTPError as error:
         reason = f"the Hugging Face Hub has no such model for you ({type(error).__name__})"
     except Exception as error:  # the HTTP library's, or the one for HF_HUB_OFFLINE
         reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
