@@ -1,4 +1,4 @@
-r"""Reference answers of the math benchmarks in the form that the scorer reads (docs/reference/scorer.md, "Math").
+r"""Reference answers of the math benchmarks in the form that the scorer reads (docs/reference/scorer.md).
 
 A reference is a text. Whole numbers have no decimal point, and 4.5e33 becomes 4.5 \times 10^{33}, which math-verify can
 read.

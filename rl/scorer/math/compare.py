@@ -7,7 +7,7 @@ r"""Compares two answers: math-verify decides what is left after notation.py and
 - `equal` also compares an inequality with an interval, but not with the list of its ends. exact.py compares numbers.
 - Numbers in a row, such as `5 7` or `5 \quad 7`, equal no single number: math-verify would add them.
 
-The tests compare this module with a mathematician's verdicts on hand-made pairs (tests/scorer/math/pairs.tsv).
+tests/scorer/math/test_compare.py has its cases; pairs.tsv there is a fixed measurement.
 """
 
 import re

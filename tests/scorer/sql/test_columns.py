@@ -1,4 +1,4 @@
-"""Comparison of results by spider's rule, against brute force. Scores: test_rewards.py."""
+"""Comparison of results by spider's rule, against brute force. Whole cases: test_compare.py."""
 
 import asyncio
 from collections import Counter
