@@ -18,6 +18,9 @@ from rl.common.signals import Stopped
 USER_ERROR_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
 
+# Ray's own words about a machine that was too busy for its limit of 30 s.
+RAY_WAS_SLOW = "timed out during startup"
+
 # The last line of a traceback of our exceptions. Nothing else is left when a Ray actor dies in its constructor.
 _QUALIFIED_USER_ERROR = re.compile(r"^(?:rl|verl\.dph)\.[\w.]+: (.+)$", re.MULTILINE)
 
@@ -68,6 +71,8 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
         sys.exit(stopped.exit_code)
     except Exception as error:
         sentence = find_user_error(error) or _unresolved(error)
+        if sentence is None and RAY_WAS_SLOW in str(error):
+            sentence = "Ray did not start within 30 s: re-run the same command when this machine is less busy."
         if sentence is None:
             raise
         sys.stderr.write(f"Error: {sentence}\n")

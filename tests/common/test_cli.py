@@ -64,6 +64,9 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
         OmegaConf.create({"folder": "${launch.folder}"}).folder  # noqa: B018
     assert stop.value.code == 2 and "Error: The setting folder cannot be resolved (" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop, user_errors_exit():
+        raise Exception("The current node timed out during startup. This could happen because ...")
+    assert stop.value.code == 2 and "Ray did not start within 30 s: re-run" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop, user_errors_exit():
         raise KeyboardInterrupt
     assert stop.value.code == 130 and capsys.readouterr().err == "Interrupted.\n"
     for error, start in ((KeyboardInterrupt(), "Interrupted"), (Stopped(signal.SIGTERM), "Stopped by SIGTERM")):
