@@ -81,7 +81,7 @@ gpu:
 	@ls /dev/nvidia[0-9]* /dev/dxg 2>/dev/null | grep -q . || \
 		{ echo "Error: this needs an NVIDIA GPU, and this machine has none; make demo and make test run on a CPU."; exit 2; }
 
-# 13 methods with ten seeds: eight hours on two cores (docs/explanation/study.md).
+# The study's methods with ten seeds: many hours on two cores (docs/explanation/study.md).
 study: install
 	PATH="$(BIN):$$PATH" $(BIN)/python -m rl.demo.study --out $(STUDY)
 
