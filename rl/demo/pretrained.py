@@ -118,19 +118,25 @@ def convert(model: Path, reader: Path, folder: Path) -> None:
         tokenizer.save_pretrained(target)
 
 
-def make_model(task: Path, folder: Path, source: str, sft: SftSettings = SFT, seed: int = SEED) -> None:
+def make_model(task: Path, folder: Path, source: str | None, sft: SftSettings = SFT, seed: int = SEED) -> None:
     """Fine-tune a pretrained model on the problems of `task`'s sft.parquet and write `folder`.
+
+    Args:
+        source: as of `load`; None fetches SmolLM2.
 
     Raises:
         UserError: the task cannot be read, `folder` exists, or as `load`.
     """
     pairs = solved_questions(task, "math")
-    model, tokenizer = load(source)
+    model, tokenizer = load(source or smollm2())
     train_model(folder, model, tokenizer, [tokenized(tokenizer, *pair) for pair in pairs], sft, seed)
 
 
-def make_own_model(data: Path, folder: Path, source: str, sft: SftSettings) -> tuple[int, int]:
+def make_own_model(data: Path, folder: Path, source: str | None, sft: SftSettings) -> tuple[int, int]:
     """Fine-tune a pretrained model on every other SQL question of a prepared parquet and write `folder`.
+
+    Args:
+        source: as in `make_model`.
 
     Returns:
         The tokens of the longest prompt and of the longest gold response of all questions.
@@ -143,7 +149,7 @@ def make_own_model(data: Path, folder: Path, source: str, sft: SftSettings) -> t
         if row.question is None or "gold_sql" not in row.question:
             raise UserError(f"{data} has a row without gold_sql (id {row.id}): give SQL prompts of dph prepare.")
         asked.append((row.messages, [response_text(row.question["gold_sql"])]))
-    model, tokenizer = load(source)
+    model, tokenizer = load(source or smollm2())
     examples = [tokenized(tokenizer, *pair) for pair in asked]
     train_model(folder, model, tokenizer, examples[::2], sft)
     responses = [ids for example in examples for ids in example.solutions]
@@ -193,12 +199,11 @@ def main() -> None:
     sft = replace(sft, **{name: value for name, value in given.items() if value is not None})
     with user_errors_exit():
         check_new(arguments.out)
-        source = arguments.model or smollm2()
         if arguments.task:
-            make_model(arguments.task, arguments.out, source, sft, arguments.seed)
+            make_model(arguments.task, arguments.out, arguments.model, sft, arguments.seed)
             sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
         else:
-            prompt, response = make_own_model(arguments.questions, arguments.out, source, sft)
+            prompt, response = make_own_model(arguments.questions, arguments.out, arguments.model, sft)
             lengths = f"The longest prompt has {prompt} tokens, the longest gold response {response}"
             sys.stdout.write(f"Wrote {arguments.out}. {lengths}: set the lengths to these.\n")
 

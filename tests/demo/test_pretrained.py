@@ -126,5 +126,6 @@ def test_own_questions_teach_every_other_gold_query(tmp_path, monkeypatch, capsy
     ]
     assert "the longest gold response" in capsys.readouterr().out
     write_parquet(data, math_row(3))
+    monkeypatch.setattr(pretrained, "smollm2", lambda: pytest.fail("fetched before the questions are read"))
     with pytest.raises(UserError, match=r"a row without gold_sql \(id 3\): give SQL prompts of dph prepare"):
-        pretrained.make_own_model(data, tmp_path / "model", str(tmp_path / "source"), pretrained.SFT)
+        pretrained.make_own_model(data, tmp_path / "model", None, pretrained.SFT)
