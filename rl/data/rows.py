@@ -20,7 +20,7 @@ COLUMNS = ("id", "data_source", "prompt", "reward_model")
 PROMPT_COLUMNS = ("id", "prompt")
 SAMPLES = "__rollout_n__"  # verl's column with a prompt's own number of samples
 BAR_DELAY_S = 3.0  # shorter work shows no progress bar
-_HINT = "make it with the project's data scripts"
+_HINT = "make it with dph prepare"
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool)
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")
     metadata = _metadata(data, samples, n)
-    with open_parquet(data, ["id"], "make it with the project's data scripts") as parquet:
+    with open_parquet(data, ["id"], "make it with dph prepare") as parquet:
         table = parquet.read()
     if not pa.types.is_integer(table.schema.field("id").type):
         raise UserError(f"{data} has ids of the type {table.schema.field('id').type}: make them whole numbers.")

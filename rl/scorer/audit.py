@@ -183,7 +183,7 @@ def _rows(file: Path) -> Iterator[dict]:
         from rl.common.parquet_file import open_parquet, rows_in
     except ModuleNotFoundError:  # a server does without Arrow
         raise UserError("The audit reads parquet with pyarrow; install it: pip install '.[audit]'.") from None
-    with open_parquet(file, _ROW_COLUMNS, "make it with the project's data scripts") as parquet:
+    with open_parquet(file, _ROW_COLUMNS, "make it with dph prepare") as parquet:
         yield from rows_in(parquet, _ROW_COLUMNS)
 
 
