@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the findings.
+    """Print the findings, and at the end which checks failed.
 
     Returns:
         The exit code, 0 or TO_MEND_EXIT_CODE.
@@ -61,11 +61,13 @@ def main(arguments: list[str] | None = None) -> int:
         UserError: the script rejects its arguments.
     """
     options = parser().parse_args(arguments)
-    failed = False
+    failed = []
     for name, finding in findings(options.script):
-        failed |= finding.status == "fail"
+        if finding.status == "fail":
+            failed.append(name)
         sys.stdout.write(f"{name:<14} {finding.status:<8} {'; '.join(finding.sentence.splitlines())}\n")
         sys.stdout.flush()
+    sys.stdout.write(f"\nFailed: {', '.join(failed)}.\n" if failed else "\nNo check failed.\n")
     return TO_MEND_EXIT_CODE if failed else 0
 
 

@@ -39,7 +39,9 @@ def test_a_run_that_can_start(doctor):
     """On this machine, with the scorer that the script would start; every check has its line."""
     done = doctor(SCRIPT, "mine", "0.2", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
+    checks, _, verdict = done.stdout.partition("\n\n")
+    assert verdict == "No check failed.\n"
+    lines = {line[:14].strip(): line[15:] for line in checks.splitlines()}
     assert list(lines) == [
         *("python", "torch", "GPUs", "verl", "vLLM", "shared memory", "Ray's disk"),
         *("settings", "groups", "batch", "files", "model"),
@@ -86,6 +88,7 @@ def test_an_environment_without_packages(variables, tmp_path):
     assert done.returncode == 1 and not done.stderr, done.stderr
     lines = {line[:14].strip(): line[15:] for line in done.stdout.splitlines()}
     assert lines["verl"].startswith("fail     not installed") and "make install" in lines["torch"]
+    assert "\n\nFailed: " in done.stdout and "verl" in done.stdout.rpartition("Failed: ")[2]
 
 
 def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):
