@@ -1,15 +1,14 @@
-"""The figures of the recorded seeds in docs/explanation/study.md and README.md, from files of docs/study.
+"""The figures of the recorded studies in docs/explanation/study.md and README.md, from files of docs/study.
 
-    python docs/site/study.py [--seeds JOINED/study.json] [--demos outputs/demo ...]
+    python docs/site/study.py [--board STUDY/study.json] [--anchor STUDY/seed_1/report.json]
 
-It draws docs/study/pareto.svg and, from demo.json and pretrained.json, the grids of answers (`make pictures`), and
-writes what stands between the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. A file that is given is
-first copied into docs/study.
+It draws docs/study/pareto.svg and, from demo.json, the grids of answers (`make pictures`), and writes the text between
+the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. What is given is first recorded in docs/study.
 """
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,7 @@ STUDY, PAGE, README = DOCS / "study", DOCS / "explanation" / "study.md", DOCS.pa
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
 ABOVE_IN = ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
 # README's rows and columns: the names of methods in words, and those of measures with whether they are shares.
-IN_README = {
-    "grpo": "GRPO",
-    "dph_js": "DPH-JS, the paper's method",
-    "grpo_cap": "GRPO with a success cap",
-    "dph_f_solved_cap": "success cap and rehearsal",
-}
+IN_README = {"grpo": "GRPO", "dph_js": "DPH-JS, the paper's method", "maxrl": "MaxRL", "recipe": "the recipe"}
 README_COLUMNS = {
     "Pass@1": "right in 1 try",
     "Pass@8": "solved in 8 tries",
@@ -42,19 +36,21 @@ README_COLUMNS = {
 }
 
 
-def means(values: Mapping[str, Any]) -> str:
+def means(values: Mapping[str, Any], without: Iterable[str] = ()) -> str:
     """The page's table: the base, of both draws, and every method, with the seeds in which it is above the base in all
     of ABOVE_IN.
 
     Args:
         values: of a study.json (rl/evaluation/over_seeds.py).
+        without: methods that are left out.
     """
     base = {column: base_values(values, column) for column in COLUMNS}
     lines = [f"| | {' | '.join(COLUMNS)} | seeds above the base |", "|" + "---|" * (2 + len(COLUMNS))]
     lines.append(_row("base", [f"{np.mean(base[column]):.3f}" for column in COLUMNS], ""))
     for name, of in values["methods"].items():
-        above = np.all([np.greater(of[column]["values"], base[column]) for column in ABOVE_IN], axis=0).sum()
-        lines.append(_row(values["labels"][name], [f"{of[column]['mean']:.3f}" for column in COLUMNS], str(above)))
+        if name not in without:
+            above = np.all([np.greater(of[column]["values"], base[column]) for column in ABOVE_IN], axis=0).sum()
+            lines.append(_row(values["labels"][name], [f"{of[column]['mean']:.3f}" for column in COLUMNS], str(above)))
     return "\n".join(lines)
 
 
@@ -88,54 +84,26 @@ def in_readme(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def of_demos(folders: Sequence[Path]) -> dict[str, Any]:
-    """What docs/study/recipe.json records of demos with other seeds: {method: {column: one value per seed}}.
+def of_anchor(path: Path) -> dict[str, dict[str, float]]:
+    """What docs/study/anchor.json records of a study's report: {row: {column: value}}.
 
     Args:
-        folders: of demos with base, GRPO and the recipe.
+        path: the report.json of one seed, whose groups tell the schemas apart (rl/demo/study.py).
     """
-    reports, specs = (
-        [json.loads((folder / f"{name}.json").read_text()) for folder in folders] for name in ("report", "spec")
-    )
-
-    def value(summary: Mapping[str, Any], column: str) -> float:
-        found = summary["style_entropy"] if column == "style entropy" else summary["pass@k"][column.split("@")[1]]
-        return found[0]
-
-    found: dict[str, dict[str, list[float]]] = {}
-    for name in ("base", "grpo", "recipe"):
-        for column in COLUMNS:
-            measure, _, other = column.partition(", ")
-            split = "out_of_domain" if other else "in_domain"
-            found.setdefault(name, {})[column] = [value(report[name][split], measure) for report in reports]
-    return {"seeds": [spec["settings"]["seed"] for spec in specs], "methods": found}
+    report = json.loads(path.read_text())
+    found: dict[str, dict[str, float]] = {}
+    for name, label in report["_labels"].items():
+        schemas = report[name]["out_of_domain"]["groups"]["schema"]
+        parts = {"": report[name]["in_domain"]} | {f", {schema}": of for schema, of in schemas.items()}
+        found[label] = {f"Pass@{k}{part}": of["pass@k"][k][0] for part, of in parts.items() for k in ("1", "8")}
+    return found
 
 
-def recipe_table(recorded: Mapping[str, Any]) -> str:
-    """The page's table of demos: every seed, then the means."""
-    lines = [f"| | seed | {' | '.join(COLUMNS)} |", "|" + "---|" * (2 + len(COLUMNS))]
-    for name, of in recorded["methods"].items():
-        label = {"base": "base", "grpo": "GRPO", "recipe": "recipe"}[name]
-        seeds = {str(seed): number for number, seed in enumerate(recorded["seeds"])}
-        rows = {seed: [of[column][number] for column in COLUMNS] for seed, number in seeds.items()}
-        rows["mean"] = [np.mean(of[column]) for column in COLUMNS]
-        lines += [_row(label, [seed, *(f"{cell:.3f}" for cell in cells)]) for seed, cells in rows.items()]
-    return "\n".join(lines)
-
-
-def recipe_in_words(recorded: Mapping[str, Any]) -> str:
-    """README's sentence on the recipe."""
-    shown = {
-        name: [f"{np.mean(of[column]):.0%}".replace("%", "") for column in ("Pass@1", "Pass@8", "Pass@32")]
-        for name, of in recorded["methods"].items()
-    }
-    one, eight, many = (" to ".join(shown[name][k] for name in ("base", "recipe")) for k in range(3))
-    seeds = "one seed" if len(recorded["seeds"]) == 1 else f"{len(recorded['seeds'])} seeds"
-    return (
-        f"In {seeds} of the demo the recipe took right answers in one try from {one} %,\n"
-        f"questions solved in 8 tries from {eight} % and in 32 tries from {many} %; GRPO ended at {shown['grpo'][0]}, "
-        f"{shown['grpo'][1]} and {shown['grpo'][2]} %."
-    )
+def anchor_table(recorded: Mapping[str, Mapping[str, float]]) -> str:
+    """The page's table of the anchor."""
+    columns = list(next(iter(recorded.values())))
+    lines = [f"| | {' | '.join(columns)} |", "|" + "---|" * (1 + len(columns))]
+    return "\n".join([*lines, *(_row(label, [f"{of[c]:.3f}" for c in columns]) for label, of in recorded.items())])
 
 
 def _row(name: str, cells: Iterable[str], *more: str) -> str:
@@ -158,32 +126,28 @@ def written(page: str, parts: Mapping[str, str]) -> str:
 
 
 def answer_pictures() -> dict[str, str]:
-    """{name: SVG} of the recorded reports that hold their answers: demo.json's answers.svg, pretrained_answers.svg."""
-    found = {}
-    for prefix, name in {"": "demo.json", "pretrained_": "pretrained.json"}.items():
-        if answers := json.loads((STUDY / name).read_text()).get("_answers"):
-            found |= {prefix + file: picture for file, picture in answer_files(answers).items()}
-    return found
+    """{name: SVG} of the grids of answers in the recorded report of the demo."""
+    return answer_files(json.loads((STUDY / "demo.json").read_text())["_answers"])
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seeds", type=Path, metavar="JSON", help="the study.json of `dph study --parts`")
-    parser.add_argument("--demos", type=Path, nargs="+", metavar="FOLDER", help="demos with other seeds")
-    options, recorded, of_recipe = parser.parse_args(arguments), STUDY / "seeds.json", STUDY / "recipe.json"
+    parser.add_argument("--board", type=Path, metavar="JSON", help="the study.json of `dph study`")
+    parser.add_argument("--anchor", type=Path, metavar="JSON", help="the report.json of a seed with anchors")
+    options = parser.parse_args(arguments)
+    if options.board:
+        (STUDY / "board.json").write_text(options.board.read_text())
+    if options.anchor:
+        (STUDY / "anchor.json").write_text(json.dumps(of_anchor(options.anchor), indent=1) + "\n")
     with user_errors_exit():
-        values = read_values(options.seeds or recorded)
-    if options.seeds:
-        recorded.write_text(options.seeds.read_text())
-    if options.demos:
-        of_recipe.write_text(json.dumps(of_demos(options.demos), indent=1) + "\n")
-    demos = json.loads(of_recipe.read_text())
-    # The site wants tables apart from other lines.
-    parts = {"means": means(values), "primary": primary(values), "recipe": recipe_table(demos)}
+        values, older = (read_values(STUDY / name) for name in ("board.json", "seeds.json"))
+    anchored = json.loads((STUDY / "anchor.json").read_text())
+    parts = {"board": means(values), "primary": primary(values), "anchor": anchor_table(anchored)}
     parts["explored"] = means(read_values(STUDY / "explored.json"))
-    parts = {name: f"\n{table}\n" for name, table in parts.items()}
-    PAGE.write_text(written(PAGE.read_text(), parts))
-    README.write_text(written(README.read_text(), {"seeds": in_readme(values), "recipe": recipe_in_words(demos)}))
+    parts["older"] = means(older, without=values["methods"])
+    # The site wants tables apart from other lines.
+    PAGE.write_text(written(PAGE.read_text(), {name: f"\n{table}\n" for name, table in parts.items()}))
+    README.write_text(written(README.read_text(), {"board": in_readme(values)}))
     for name, picture in (answer_pictures() | pareto_files(trade_offs_over_seeds(values))).items():
         (STUDY / name).write_text(picture)
 

@@ -126,15 +126,15 @@ METHODS = {
     ),
     # MaxRL, with the paper's D_pef, the recipe (docs/howto/train.md), and the recipe with all prompts explored.
     "maxrl": Method("MaxRL", "maxrl"),
-    "maxrl_dph_js": Method("MaxRL, DPH-JS", "js_kl", 0.5, overrides=("algorithm.adv_estimator=maxrl",)),
+    "maxrl_dph_js": Method("MaxRL with DPH-JS", "js_kl", 0.5, overrides=("algorithm.adv_estimator=maxrl",)),
     "recipe": Method("Recipe", "recipe", 0.2, None, "solved_all"),
     "recipe_explore_all": Method(
-        *("Recipe, all explored, eta .1", "recipe", 0.1, None, "solved_all"), overrides=("launch.explored=all",)
+        *("Recipe on all prompts", "recipe", 0.1, None, "solved_all"), overrides=("launch.explored=all",)
     ),
     # The anchor beside the recipe's store, and in place of D_pef.
-    "recipe_anchor": Method("Recipe, anchor", "recipe", 0.2, None, "solved_all", anchor=0.1),
+    "recipe_anchor": Method("Recipe with anchor", "recipe", 0.2, None, "solved_all", anchor=0.1),
     "grpo_anchor": Method(
-        *("GRPO, anchor", "forward_kl", 0.2, None, ANCHOR),
+        *("GRPO with anchor", "forward_kl", 0.2, None, ANCHOR),
         overrides=("launch.explored=all", f"data.sft_files={ANCHOR_FILES}"),
     ),
     # The success cap (docs/explanation/method.md).

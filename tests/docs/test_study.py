@@ -7,14 +7,12 @@ import pytest
 
 from rl.configuration import ACTOR
 from rl.demo.methods import METHODS
-from rl.demo.study import SEEDS as SEEDS_OF_THE_STUDY
 from rl.evaluation.over_seeds import compared
 from tests.docs.conftest import site_module
 from tests.programs import REPOSITORY
 
 FOLDER = REPOSITORY / "docs" / "study"
-SEEDS = json.loads((FOLDER / "seeds.json").read_text())
-RECORDED = ("seeds", "drawn", "drawn_rehearsed", "long", "bases", "methods", "study")
+RECORDED = ("board", "explored", "seeds", "drawn", "drawn_rehearsed", "long", "bases", "methods", "study")
 study_page = site_module("study")
 
 
@@ -56,22 +54,22 @@ def test_the_recorded_numbers_of_questions_are_those_of_the_values(name):
         assert (counts.round() % 2).any() and (counts.round() % 3).any(), "a smaller number would do"
 
 
-def test_the_pages_and_pictures_are_those_of_the_recorded_seeds(tmp_path, monkeypatch):
-    """Whoever changes seeds.json or the tables runs docs/site/study.py again."""
-    assert len(SEEDS["seeds"]) == len(SEEDS_OF_THE_STUDY)
+def test_the_pages_and_pictures_are_those_of_the_recorded_studies(tmp_path, monkeypatch):
+    """Whoever changes a recorded file or the tables runs docs/site/study.py again."""
     pages = {name: getattr(study_page, name) for name in ("PAGE", "README")}
     before = {path: path.read_text() for path in (*pages.values(), *sorted(FOLDER.glob("pareto*")))}
     for name, path in pages.items():
         (tmp_path / path.name).write_text(before[path])
         monkeypatch.setattr(study_page, name, tmp_path / path.name)
-    for name in ("seeds.json", "recipe.json", "explored.json", "demo.json", "pretrained.json"):
+    for name in ("board.json", "explored.json", "anchor.json", "seeds.json", "demo.json"):
         (tmp_path / name).write_text((FOLDER / name).read_text())
     monkeypatch.setattr(study_page, "STUDY", tmp_path)
     study_page.main([])
     for path, text in before.items():
         assert (tmp_path / path.name).read_text() == text, path
-    assert all(mark in before[pages["PAGE"]] for mark in ("| GRPO | 0.", "minus GRPO | "))
-    assert "| GRPO | **62 %** |" in before[pages["README"]] and len(before[pages["README"]].splitlines()) <= 70
+    marks = ("| GRPO | 0.", "Recipe minus GRPO | ", "| Recipe with anchor")
+    assert all(mark in before[pages["PAGE"]] for mark in marks)
+    assert "| GRPO | **" in before[pages["README"]] and len(before[pages["README"]].splitlines()) <= 70
 
 
 def test_the_recipe_of_the_pages_is_the_demos():
