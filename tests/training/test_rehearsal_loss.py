@@ -483,7 +483,22 @@ def test_metrics_are_those_of_the_rows(found):
     assert found["per_set_2_ranks"]["metric.dph/tokens"].tolist() == tokens
     per_set = found["per_set"]
     torch.testing.assert_close(per_set["metric.dph/loss"], ETA * per_set["metric.dph/divergence"])
-    assert found["joint"]["metric.dph/clip_fraction"].all() and not found["tail"]["metric.dph/clip_fraction"].any()
+
+
+def test_the_tokens_above_the_bound_are_counted(found, random_model):
+    """A form without a bound counts none."""
+    worker = worker_module()
+    model, size, expected = AutoModelForCausalLM.from_pretrained(random_model), worker.PEF_ROWS // 2, []
+    _, rows = worker.whole_step()
+    for part in (rows[:size], rows[size:]):
+        with torch.no_grad():
+            log_probs = torch.cat([log_probs_of(model, row) for row in part])
+        log_ratio = log_probs - torch.cat([row["pef_ref_log_probs"] for row in part])
+        expected.append((log_ratio > BOUND).float().mean())
+    assert max(expected) > 0
+    for variant in ("joint", "joint_2_ranks"):
+        torch.testing.assert_close(found[variant]["metric.dph/clip_fraction"], torch.stack(expected))
+    assert not found["tail"]["metric.dph/clip_fraction"].any()
 
 
 def test_the_share_of_kl_cov_has_at_least_a_token_of_each_micro_batch(found):

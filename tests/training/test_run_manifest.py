@@ -43,7 +43,7 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
     assert (content["format"], content["step"], content["ray_resources"]) == (MANIFEST_FORMAT, 4, {"GPU": 8.0})
     assert content["packages"]["verl"] == importlib.metadata.version("verl")
     assert content["settings"]["trainer"]["tags"] == ["js", store, 3]
-    assert content["store"] == meta | {"rows": 0, "response_tokens": 0, "top_k": 0}
+    assert content["store"] == meta | {"rows": 0, "response_tokens": 0}
     files = {f"{tmp_path}/{name}.parquet": file_sha256(tmp_path / f"{name}.parquet") for name in ("a", "b")}
     assert content["data"]["val_files"] == files and content["data"]["sft_pt"] == {store: file_sha256(store)}
     assert len(content["model"]["model_hash"]) == 64
