@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose, methods, variables
 from rl.configuration.names import has_gpu, is_cpu, joins_ray, named_device
+from rl.configuration.own_experiment import check_own_keys, check_taken
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.settle import settle
 
@@ -59,11 +60,11 @@ class Run:
         )
         # An experiment serves training too, whose settings another program does not have.
         known = {setting.key: True for program in PROGRAMS.values() for setting in program.changed()}
-        variables.check_own_keys(self.experiment, known | variables.raw(composed))
+        check_own_keys(self.experiment, known | variables.raw(composed))
         # A method that prepares training has values of its own for some of its settings.
         prepares = self.method.launch["kind"] == methods.PREPARATION
         replaced = {*variables.raw(variables.merged([self.method]))} if prepares else set()
-        variables.check_taken(self.experiment, config, self.method.name, self.given_keys | replaced)
+        check_taken(self.experiment, config, self.method.name, self.given_keys | replaced)
 
     @property
     def launch(self) -> DictConfig:

@@ -1,4 +1,4 @@
-"""The files of verl/dph/config: OmegaConf's resolvers, the environment variables, and a user's own experiment.
+"""The files of verl/dph/config: OmegaConf's resolvers, and the environment variables.
 
 verl/dph/config/experiment/base/environment.yaml names every variable, each with oc.env. settle.py replaces what the
 resolvers compute by its value.
@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
 from rl.configuration.methods import ConfigFile
-from rl.configuration.names import CHECKOUT, devices, group, model_name, no_setting
+from rl.configuration.names import CHECKOUT, devices, group, model_name
 from rl.configuration.old_variables import REPLACED_BY
 
 VARIABLE = re.compile(r"\$\{oc\.env:([A-Z_]+)")
@@ -113,52 +113,3 @@ def flat(settings: Mapping, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def raw(config: DictConfig) -> dict[str, Any]:
     """Every setting by its full name, with unresolved interpolations."""
     return dict(flat(OmegaConf.to_container(config, resolve=False)))  # type: ignore[arg-type]
-
-
-def check_own_keys(experiment: ConfigFile, known: Mapping[str, Any], below: str = "") -> None:
-    """Reject settings of a user's experiment that nothing reads.
-
-    Args:
-        known: the full names and values of all settings. What stands below one without a value is not checked.
-        below: the section that is checked, such as "launch."; "" for all.
-
-    Raises:
-        UserError: naming the file and the setting.
-    """
-    for part in (part for part in experiment.parts if part.is_own):
-        for key in raw(part.content):
-            sections = key.split(".")
-            above = (".".join(sections[:count]) for count in range(1, len(sections)))
-            is_known = key in known or any(name in known and not known[name] for name in above)
-            # A file may name a value of its own and refer to it.
-            if key.startswith(below) and key != "defaults" and not is_known and f"${{{key}}}" not in part.text:
-                raise UserError(
-                    f"{part.path}: {no_setting(key, list(known))} What verl reads and its files lack goes on the "
-                    "command line: +KEY=VALUE."
-                )
-
-
-def check_taken(experiment: ConfigFile, config: DictConfig, method: str, given: Iterable[str]) -> None:
-    """Reject a user's experiment with a setting that is not in the composed configuration.
-
-    Args:
-        config: composed, unresolved.
-        given: the full names of the settings that the command line decides.
-
-    Raises:
-        UserError: naming the file and the setting.
-    """
-    if "experiment" in config:
-        raise UserError(
-            f"{experiment.path} does not begin with the line `# @package _global_`, so that nothing would read it: put "
-            "it first."
-        )
-    composed = raw(config)
-    own = {key: value for key, value in raw(experiment.content).items() if key != "defaults"}
-    for key in sorted(own.keys() - {*given}):
-        if composed.get(key) != own[key]:
-            raise UserError(
-                f"{experiment.path}: {key}={own[key]} changes nothing, because {method} runs with "
-                f"{OmegaConf.select(config, key)}: give {key}=VALUE on the command line, and put _self_ last below "
-                "`defaults`."
-            )

@@ -85,7 +85,8 @@ def settings_of(name: str) -> "DictConfig":
     Raises:
         UserError: the experiment does not exist, or has a setting below `launch` that nothing reads.
     """
-    from rl.configuration.variables import check_own_keys, merged, raw
+    from rl.configuration.own_experiment import check_own_keys
+    from rl.configuration.variables import merged, raw
 
     method, found = files("method")["offline_sampling"], experiment(name)
     # Hydra, which knows verl's settings too, is not in the extra `report`.
