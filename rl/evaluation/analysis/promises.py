@@ -45,8 +45,15 @@ def failed_promises(report: dict[str, Any]) -> list[str]:
         + (f"at most {of.most:g}." if of.most < math.inf else f"at least {of.least:g}.")
         for of in checked
         for what, value in [_measured(report, of)]
-        if not of.least <= value <= of.most
+        if not _holds(of, value)
     ]
+
+
+def _holds(promise: Promise, value: float) -> bool:
+    """A difference may equal its bound, an entropy may not; NaN holds nothing."""
+    if promise.minus is None:
+        return promise.least < value < promise.most
+    return promise.least <= value <= promise.most
 
 
 def _measured(report: dict[str, Any], promise: Promise) -> tuple[str, float]:
