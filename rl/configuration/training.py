@@ -46,9 +46,6 @@ class Rehearsal(Section, at=ACTOR):
     sft_loss_form: Literal["auto", "generator", "policy"] = "auto"
     """auto: as in the paper, on the rows that docs/explanation/method.md gives. generator: the whole divergence on
     D_pef. policy: the whole divergence on D_exp, with a reference model (use_kl_loss=True) and no D_pef."""
-    sft_loss_estimator: Literal["sampled"] = "sampled"
-    """Estimator on D_pef rows: from the one stored token per position. Earlier versions had another one, topk; their
-    runs with it do not resume."""
     sft_kl_estimator: Literal["k1", "k3"] = "k1"
     """Estimator of the forward KL on D_pef, from the log-ratio d: k1 (-d, as in supervised
     fine-tuning) or k3 (expm1(d) - d, heavy-tailed)."""

@@ -119,6 +119,7 @@ def test_settings_that_an_earlier_version_had_do_not_stop_its_runs(run):
     actor = manifest["settings"]["actor_rollout_ref"]["actor"]
     actor["sft_grad_norm_freq"] = 10
     manifest["settings"]["data"]["sft_top_k"] = 64
+    actor["sft_loss_estimator"] = "sampled"
     manifest["settings"]["trainer"]["keep_probe"] = {"prompts": 4, "solved_files": "train_correct.parquet"}
     actor["sft_loss_control"] |= {"target_kl": None, "min_coeff": 0.0001, "max_coeff": 1.0, "gain": 0.1}
     (folder / "manifest.json").write_text(json.dumps(manifest))

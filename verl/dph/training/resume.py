@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rl.checks.files import files_of
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hashes, short
+from rl.configuration import ACTOR
 from rl.configuration.may_change import MAY_CHANGE, among
 from rl.configuration.variables import flat
 from rl.data.training_run import (
@@ -29,6 +30,9 @@ logger = logging.getLogger(__name__)
 OTHER_NAME = "this run another name (NAME in the scripts, trainer.default_local_dir)"
 
 _SHOWN = 8  # changes in one message
+
+# A setting of earlier versions, and the value that this version computes: a run with another one is rejected.
+_REMOVED = {f"{ACTOR}.sft_loss_estimator": "sampled"}
 
 # The parts of a checkpoint that a run goes on with (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
 _PARTS = ("model", "optimizer", "extra")
@@ -188,8 +192,8 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """The settings that differ and must not; one that only one of the two runs has is null in the other."""
-    now = dict(flat(OmegaConf.to_container(config, resolve=True)))
-    trained_with = dict(flat(before))
+    now = _REMOVED | dict(flat(OmegaConf.to_container(config, resolve=True)))
+    trained_with = _REMOVED | dict(flat(before))
     for key in sorted(now.keys() | trained_with.keys() - {VERDICT}):  # check_verdict compares it
         was, value = trained_with.get(key), now.get(key)
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
