@@ -1,10 +1,8 @@
 """Rehearsal beside verl's other features, in real runs of a random model (conftest.py)."""
 
-import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 import torch
 import torch.distributed.tensor  # makes sharded tensors known to torch.load
@@ -23,18 +21,6 @@ REWARD = """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
     return {"score": float(sum(map(ord, solution_str)) % 4 == 0)}
 """
-
-# About half of the answers of 50 words are right, whatever the policy of a few steps. Each is recorded with its prompt.
-RECORDED_REWARD = """
-import json
-
-def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    right = sum(map(ord, solution_str)) % 2
-    with open(__file__ + ".jsonl", "a") as record:
-        record.write(json.dumps([ground_truth["gold_sql"], solution_str, right]) + "\\n")
-    return {"score": float(right), "acc": right}
-"""
-PROMPTS, N = 4, 4  # of a step; answers to each
 
 
 def test_critic_dynamic_sampling_two_epochs_and_shuffling(training):
@@ -81,24 +67,13 @@ def optimizer_steps(folder) -> int:
     return count
 
 
-@pytest.fixture(scope="module")
-def of_lora(training):
-    """The metrics of a run with an adapter, and with dynamic sampling and the success cap."""
-    reward, data = training.folder / "recorded_reward.py", training.folder / "named.parquet"
-    reward.write_text(RECORDED_REWARD)
-    rows = pd.read_parquet(training.data)
-    for prompt, of_reward in zip(rows["prompt"], rows["reward_model"], strict=True):
-        of_reward["ground_truth"]["gold_sql"] = prompt[0]["content"]
-    rows.to_parquet(data)
-    return training.train(
-        "lora",
-        reward__custom_reward_function__path=reward,
-        data__train_files=data,
-        data__shuffle=False,  # a prompt comes again when its group is complete
+def test_lora_has_its_reference_model_under_the_adapter(training):
+    """js compares D_exp with the initial policy, which is the base without its adapter: no second model is loaded."""
+    name = "lora"
+    steps = training.train(
+        name,
         data__max_response_length=50,
-        actor_rollout_ref__rollout__n=N,
-        algorithm__filter_groups__enable=True,
-        algorithm__success_cap=0.5,
+        actor_rollout_ref__rollout__n=4,
         actor_rollout_ref__actor__sft_loss_mode="js",
         actor_rollout_ref__actor__use_kl_loss=True,
         actor_rollout_ref__actor__ppo_epochs=EPOCHS,
@@ -111,42 +86,6 @@ def of_lora(training):
         trainer__total_training_steps=3,
         trainer__save_freq=3,
     )
-
-
-def test_dynamic_sampling_drops_the_groups_at_the_cap(training, of_lora):
-    """Half of all answers are right: a group of four teaches if one of them is, and is drawn again else."""
-    answers = defaultdict(list)
-    for line in (training.folder / "recorded_reward.py.jsonl").read_text().splitlines():
-        prompt, answer, right = json.loads(line)
-        answers[prompt].append((answer, right))
-    groups = [found[i : i + N] for found in answers.values() for i in range(0, len(found), N)]
-    right = Counter(sum(right for _, right in group) for group in groups)
-    assert right[2] + right[3] == sum(metrics["dph/groups_dropped_by_cap"] for metrics in of_lora.values()) > 0
-    evicted, surplus = (
-        [metrics.get(f"training/filter_groups/{kind}_samples", 0) for metrics in of_lora.values()]
-        for kind in ("evicted", "discarded_surplus")
-    )
-    assert sum(evicted) == len(groups) - right[1]
-    assert right[1] == sum(surplus) + PROMPTS * len(of_lora)
-    # Pass@1 is of all groups that were sampled.
-    sampled = [PROMPTS + out + beyond for out, beyond in zip(evicted, surplus, strict=True)]
-    shares = [metrics["dph/pass@1"] * size for metrics, size in zip(of_lora.values(), sampled, strict=True)]
-    assert sum(shares) * N == pytest.approx(sum(m * count for m, count in right.items()))
-    that_teach = [sorted(answer for answer, _ in group) for group in groups if sum(right for _, right in group) == 1]
-    for step, metrics in of_lora.items():
-        trained = defaultdict(list)
-        for row in training.dumped("lora", "rollouts", step):
-            trained[row["uid"].split("_")[0]].append(row["output"])
-        assert len(trained) == PROMPTS and all(sorted(found) in that_teach for found in trained.values())
-        # GRPO's: 1 and three times 0 have a mean of 1/4 and a standard deviation of 1/2
-        assert metrics["critic/advantages/min"] == pytest.approx(-0.5, rel=1e-4)
-        assert metrics["critic/advantages/max"] == pytest.approx(1.5, rel=1e-4)
-        assert metrics["dph/teaching_tokens"] == 1 and metrics["dph/capped_groups"] == 0
-
-
-def test_lora_has_its_reference_model_under_the_adapter(training, of_lora):
-    """js compares D_exp with the initial policy, which is the base without its adapter: no second model is loaded."""
-    name, steps = "lora", of_lora
     for metrics in steps.values():
         assert metrics["dph/rows"] == 4 and metrics["dph/tokens"] == 10
         # the rollout has the adapter, rounded to bfloat16 on its way; without it this were 100 times as large

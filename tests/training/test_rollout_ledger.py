@@ -1,5 +1,4 @@
-"""verl's replay buffer under the ledger: failures are counted, capped groups are dropped, prompts come in order, looks
-are rare if costly."""
+"""verl's replay buffer under the ledger: failures and dropped groups are counted, and prompts come in order."""
 
 from types import SimpleNamespace
 
@@ -88,7 +87,7 @@ CONFIG = {
     "trainer": {"max_failed_rollouts": 0},
     "data": {"train_batch_size": 2},
     "actor_rollout_ref": {"rollout": {"n": N}},
-    "algorithm": {"adv_estimator": "grpo", "success_cap": None, "filter_groups": {"enable": False}},
+    "algorithm": {"adv_estimator": "grpo", "filter_groups": {"enable": False}},
 }
 
 
@@ -221,26 +220,23 @@ def test_groups_of_equal_rewards(groups_of_3):
     assert groups_of_3.ledger.prompts_of_equal_rewards(groups_of_3.sample()) == {"a", "c"}
 
 
-def test_dynamic_sampling_drops_groups_at_the_cap_and_draws_others(trainer):
-    """3 of 4 are the cap: verl drops a and b, the cap c and e; of the two that are left, d and a new one, nothing is
-    changed. verl draws a second new one, which the step has no room for."""
+def test_groups_that_dynamic_sampling_drops_or_does_not_need_count_in_pass_at_k(trainer):
+    """verl drops a, b and f, whose rewards are equal, and draws three others, one of which the step has room for."""
     config, queue = trainer.config, trainer.queue
-    config.algorithm.update(success_cap=0.75, filter_groups={"enable": True})
-    config.actor_rollout_ref.rollout.n, config.trainer.max_failed_rollouts = 4, 1
-    queue.verdicts = {"a": (1,) * 4, "b": (0,) * 4, "c": (1, 1, 1, 0), "d": (1, 1, 0, 0), "e": (0, 1, 1, 1)}
-    queue.verdicts |= {f"new{number}": (0, 0, 0, 1) for number in range(1, 9)}
-    trainer.ledger = RolloutLedger(config)
+    config.algorithm.filter_groups.enable, config.actor_rollout_ref.rollout.n = True, 4
+    config.trainer.max_failed_rollouts = 1
+    queue.verdicts = {"a": (1,) * 4, "b": (0,) * 4, "d": (1, 1, 0, 0)} | dict.fromkeys(
+        ["new1", "new2", "new3"], (0, 0, 0, 1)
+    )
+    queue.unjudged = {"f"}
     trainer.build_replay_buffer()
-    queue.unjudged = {"f"}  # its rewards of 0 are all equal, too
-    for prompt in "abcdef":
+    for prompt in "abdf":
         queue.add(prompt, n=4)
     assert {key.split("_")[0] for key in trainer.sample().keys} == {"d", "new1"}
-    assert not {key.split("_")[0] for key in queue.items} & set("abcef")
+    assert not {key.split("_")[0] for key in queue.items} & set("abf")
     assert trainer.ledger.take_counts(1)["dph/unjudged_rollouts"] == 4
     metrics = trainer.ledger.take_metrics()
-    assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 3 + 2 + 3 + 1 + 1) / 4 / 7)
-    assert metrics["dph/groups_dropped_by_cap"] == 2
-    assert trainer.ledger.take_metrics()["dph/groups_dropped_by_cap"] == 0
+    assert metrics["dph/pass@1"] == pytest.approx((4 + 0 + 2 + 1 + 1 + 1) / 4 / 6)
 
 
 @pytest.mark.parametrize("failed", [2, 3])

@@ -31,10 +31,6 @@ UPSTREAM = {
         "d62e586d52057413",
     ),
     "verl.dph.training.rollout_ledger._timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
-    "verl.dph.training.rollout_ledger.RolloutLedger._filter": (
-        ReplayBuffer._dapo_filtered_keys,
-        "790dfb4e7ffb4d1b",
-    ),
     "verl.dph.training.rollout_ledger.RolloutLedger._evict": (
         ReplayBuffer._evict_terminal_groups,
         "c2c224967f20c54b",

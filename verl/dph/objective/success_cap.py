@@ -3,8 +3,7 @@
 The split of the paper decides once which prompts are mastered. `algorithm.success_cap` decides it again in every step,
 for the step's own groups: their advantages become 0 after the estimator has computed them, so that the cap works with
 every estimator over groups, every policy loss and every divergence. The tokens of a capped group still count in the
-loss's normaliser, as in a group whose responses are all correct. With dynamic sampling other groups are drawn in their
-place (RolloutLedger._filter).
+loss's normaliser, as in a group whose responses are all correct.
 """
 
 from collections.abc import Mapping

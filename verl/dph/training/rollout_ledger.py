@@ -19,7 +19,6 @@ from verl.utils import tensordict_utils as tu
 
 from rl.common.errors import UserError
 from rl.metrics.response_groups import Response
-from verl.dph.objective import success_cap
 from verl.dph.objective.advantages import W_REINFORCE, check_rewards
 from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 
@@ -65,9 +64,6 @@ class RolloutLedger:
 
     def __init__(self, config: DictConfig):
         self.config = config
-        algorithm = config.algorithm
-        self._drops_capped = algorithm.success_cap is not None and algorithm.filter_groups.enable
-        self._capped: dict[str, bool] = {}  # of each finished group: whether it is dropped because of the cap alone
         self._prompts_named: dict[int, int] = {}  # {the last step that fetched prompts: prompts so far}
         self._failed: Counter[int] = Counter()  # by training step
         # Of the current step:
@@ -76,7 +72,6 @@ class RolloutLedger:
         self._unjudged = 0
         self._dropped: list[Scored] = []  # by dynamic sampling, also those drawn beyond the batch
         self._evicts = False  # whether verl is evicting groups, whose verdicts are kept already
-        self._dropped_by_cap = 0
 
     # ------------------------------------------------------------------------------------------------ sampling
 
@@ -98,8 +93,6 @@ class RolloutLedger:
         buffer.sample = partial(self._sample, buffer.sample)
         buffer._evict_terminal_groups = partial(self._evict, buffer, buffer._evict_terminal_groups)
         buffer._clear_groups = partial(self._clear, buffer, buffer._clear_groups)
-        if self._drops_capped:
-            buffer._dapo_filtered_keys = partial(self._filter, buffer, buffer._dapo_filtered_keys)
         buffer._select_prompt_uids = partial(_select_in_order, buffer._select_prompt_uids)
 
     def _sample(
@@ -133,25 +126,6 @@ class RolloutLedger:
                 raise self._too_many_failed(expected, expected, global_steps)
         return batch, metrics
 
-    def _filter(
-        self, buffer: ReplayBuffer, without_spread: Callable, partition_id: str
-    ) -> tuple[set[str], Counter[float]]:
-        """The groups that dynamic sampling drops: verl's, whose rewards are all equal, and those at the success cap.
-
-        Returns:
-            Their prompts, and verl's count by reward, which leaves out the cap's groups.
-        """
-        prompts, counts = without_spread(partition_id)
-        if partition_id != "train":
-            return prompts, counts
-        finished = buffer.finished_keys[partition_id]
-        # Most groups wait for others over many looks: each is read once.
-        rows = _rows_of(buffer, partition_id, finished - self._capped.keys())
-        at_cap, _ = success_cap.capped(_accuracies(rows), self.config.algorithm.success_cap)
-        alone = at_cap - prompts
-        self._capped = {prompt: self._capped.get(prompt, prompt in alone) for prompt in finished}
-        return prompts | {prompt for prompt, capped in self._capped.items() if capped}, counts
-
     def _evict(
         self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
     ) -> tuple:
@@ -170,7 +144,6 @@ class RolloutLedger:
             there, n = _samples_there(buffer.partitions[partition_id]), self.config.actor_rollout_ref.rollout.n
             self.count_failed(sum(n - there[prompt] for prompt in reasons[2]), global_steps)
         self._drop(_rows_of(buffer, partition_id, reasons[1]))
-        self._dropped_by_cap += sum(self._capped.get(prompt, False) for prompt in reasons[1])
         self._evicts = True
         try:
             return evict(global_steps, partition_id, reasons)
@@ -286,14 +259,12 @@ class RolloutLedger:
         return {"dph/failed_rollouts": self._failed.pop(step, 0), "dph/unjudged_rollouts": unjudged}
 
     def take_metrics(self) -> dict[str, float]:
-        """Rewards, scoring effort and diversity of a step that has ended, and what the cap dropped."""
+        """Rewards, scoring effort and diversity of a step that has ended."""
         rows = sorted(self._scored, key=lambda row: _place(row.key))
         n = self.config.actor_rollout_ref.rollout.n
         metrics = rollout_metrics(_responses(rows), n, _responses(self._dropped))
-        if self._drops_capped:
-            metrics["dph/groups_dropped_by_cap"] = self._dropped_by_cap
         metrics |= reward_metrics(self._reward_infos)
-        self._scored, self._reward_infos, self._dropped, self._dropped_by_cap = [], [], [], 0
+        self._scored, self._reward_infos, self._dropped = [], [], []
         return metrics
 
     def validation_metrics(
