@@ -45,7 +45,7 @@ def test_a_run_that_can_start(doctor):
     assert list(lines) == [
         *("python", "torch", "GPUs", "verl", "vLLM", "shared memory", "Ray's disk"),
         *("settings", "groups", "batch", "files", "model"),
-        *("rules", "tokenizer", "other runs", "checkpoint", "disk", "data", "lengths"),
+        *("rules", "tokenizer", "checkpoint", "disk", "data", "lengths"),
         *("store", "scorer", "verl's checks"),
     ]
     # A small container may have a full disk.

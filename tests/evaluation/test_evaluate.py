@@ -214,7 +214,6 @@ def ended(tmp_path_factory, word_llama):
                         run("run_as_base", f"base:{trained}", "evaluate.checkpoints=[3]", "evaluate.report=False",
                             f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8")),
         "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
-        "nodes": run("no", base, "evaluate.benchmarks=[bird]", "trainer.nnodes=2"),
         "under way": run("held", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}"),
     }  # fmt: skip
     composed = run("no", base, both)
@@ -379,7 +378,6 @@ def test_a_fault_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended):
     folder, found, _ = ended
     for name, sentence in {
         "unknown database": "row 0: the scorer has no database shop/shop.sqlite",
-        "nodes": "trainer.nnodes=2 (NNODES) asks for several nodes",
         "under way": f"A run is under way in {folder / 'held'} (process {os.getpid()} on ",
     }.items():
         code, out, errors = found[name]

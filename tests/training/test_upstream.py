@@ -63,7 +63,6 @@ UPSTREAM = {
     "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.objective.log_probs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
-    "verl.dph.checks.rules.replicas": (LLMServerManager._initialize_llm_servers, "c862f5411a8828a8"),
     "verl.dph.checks.model.lora, of a critic": (PPOTrainer._compute_values, "20df171612279e37"),
     "verl.dph.checks.model.ulysses": (apply_monkey_patch, "26dc9abe507b2eaf"),
 }

@@ -17,7 +17,6 @@ from verl.dph.training.config import (
     anchor_rows,
     has_anchor,
     has_critic,
-    mini_batch_rows,
     mini_batches,
     rehearses,
 )
@@ -209,29 +208,20 @@ def whole_mini_batches(config: DictConfig) -> Iterator[str]:
         yield f"data.train_batch_size={prompts} is not a multiple of critic.ppo_mini_batch_size={size}."
 
 
-def ranks_of_d_exp(config: DictConfig) -> Iterator[str]:
+def whole_shares(config: DictConfig) -> Iterator[str]:
     """verl cuts every mini-batch into as many equal parts as there are data-parallel ranks."""
-    actor, n = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n
-    rows, ranks = mini_batch_rows(config)[0], data_parallel_ranks(config)
-    if rows % ranks and not actor.generate_sft:
-        yield (
-            f"{ranks} data-parallel ranks ({RANKS}) do not divide the {rows} D_exp rows of a mini-batch "
-            f"(actor.ppo_mini_batch_size={actor.ppo_mini_batch_size} x rollout.n={n}): use a number of ranks that "
-            f"divides {rows}, or another ppo_mini_batch_size."
-        )
-
-
-def rehearsal_shares(config: DictConfig) -> Iterator[str]:
-    """Stored rows must divide evenly over mini-batches and ranks."""
-    found = {"sft_batch_size": config.data.sft_batch_size} if rehearses(config) else {}
-    found |= {"sft_anchor_batch_size": anchor_rows(config)} if has_anchor(config) else {}
+    data, ranks = config.data, data_parallel_ranks(config)
+    if config.actor_rollout_ref.actor.generate_sft:
+        return
+    found = {"data.train_batch_size x rollout.n": data.train_batch_size * config.actor_rollout_ref.rollout.n}
+    found |= {"data.sft_batch_size": data.sft_batch_size} if rehearses(config) else {}
+    found |= {"data.sft_anchor_batch_size": anchor_rows(config)} if has_anchor(config) else {}
+    parts = mini_batches(config) * ranks
     for name, rows in found.items():
-        ranks = data_parallel_ranks(config)
-        parts = mini_batches(config) * ranks
         if rows % parts:
             yield (
-                f"data.{name}={rows} does not divide over {mini_batches(config)} mini-batches x {ranks} "
-                f"data-parallel ranks: use a positive multiple of {parts}."
+                f"{name}={rows} does not divide over {mini_batches(config)} mini-batches x {ranks} data-parallel ranks "
+                f"({RANKS}): use a positive multiple of {parts}, or another number of ranks."
             )
 
 

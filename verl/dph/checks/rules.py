@@ -14,7 +14,7 @@ from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
 from rl.configuration.names import GREEDY_TEMPERATURE, joins_ray
 from verl.dph.checks import model, objective
 from verl.dph.config import attention
-from verl.dph.sampling.rollout_engine import RANKS, check_gpus, check_platform, ranks_of, ranks_of_replica
+from verl.dph.sampling.rollout_engine import RANKS, check_platform, ranks_of
 from verl.dph.training.config import has_critic, rehearses
 
 
@@ -143,18 +143,6 @@ def trainer_mode(config: DictConfig) -> Iterator[str]:
         yield f"trainer.v1.trainer_mode={mode} would rehearse nothing: use sync, the only mode with rehearsal."
 
 
-def replicas(config: DictConfig) -> Iterator[str]:
-    """verl starts a rollout replica for every so many ranks, and may wait forever if some are left over."""
-    rollout, ranks = config.actor_rollout_ref.rollout, ranks_of(config)
-    of_one = ranks_of_replica(rollout)
-    sizes = "tensor_model_parallel_size x data_parallel_size x pipeline_model_parallel_size"
-    words = f"actor_rollout_ref.rollout.{sizes}={of_one}"
-    if rollout.name == "hf" and of_one != 1:
-        yield f"{words}, and a replica of rollout.name=hf has one rank: set all three to 1."
-    if of_one > 0 and ranks % of_one and not rollout.disaggregation.enabled:
-        yield f"{words} does not divide {RANKS}={ranks}: use a divisor of {ranks}."
-
-
 def greedy_validation(config: DictConfig) -> Iterator[str]:
     """Only the temperature decides: verl's agent loops do not read do_sample (trainer/ppo/v1/agent_loop_tq.py)."""
     validation, trainer = config.actor_rollout_ref.rollout.val_kwargs, config.trainer
@@ -181,7 +169,7 @@ def ray_cpus(config: DictConfig) -> Iterator[str]:
 
 
 def check_running_ray(config: DictConfig) -> None:
-    """Reject a running Ray whose nodes together have too few CPUs or GPUs.
+    """Reject a running Ray whose nodes together have too few CPUs; verl's ResourcePoolManager counts the GPUs.
 
     Raises:
         UserError: saying how many there are.
@@ -189,7 +177,6 @@ def check_running_ray(config: DictConfig) -> None:
     sentence = _too_few_cpus(config, ranks_of(config), RANKS, ray.cluster_resources().get("CPU", 0))
     if sentence is not None:
         raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
-    check_gpus(ranks_of(config), RANKS)
 
 
 def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> str | None:
@@ -213,7 +200,6 @@ RULES = (
     rollout_correction,
     of_no_checkpoint,
     trainer_mode,
-    replicas,
     ray_cpus,
     model.sampled_as_trained,
     model.ulysses,
@@ -230,7 +216,6 @@ RULES = (
     objective.advantages,
     model.text_only,
     objective.whole_mini_batches,
-    objective.ranks_of_d_exp,
-    objective.rehearsal_shares,
+    objective.whole_shares,
     objective.anchor,
 )

@@ -23,11 +23,10 @@ from rl.checks import run as without_verl
 from rl.checks.disk import check_room
 from rl.checks.files import asks_scorer, check_model, files_of
 from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
-from rl.common import run_lock
 from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
-from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE, joins_ray
+from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
 from rl.data.rows import Row, read_rows
 from rl.data.training_run import VERDICT, step_of
 from verl.dph.checks import data, model, rules, scorer, store
@@ -157,11 +156,6 @@ def rules_of_sampling(subject: Subject) -> Finding:
     check_rollout(config)
     for violation in chain(rules.samples(config), model.sampled_as_trained(config)):
         raise UserError(violation)
-    if subject.program == EVALUATE and config.trainer.nnodes > 1 and not joins_ray():
-        raise UserError(
-            f"trainer.nnodes={config.trainer.nnodes} (NNODES) asks for several nodes, and an evaluation starts Ray on "
-            "this one only: unset NNODES, or set RAY_ADDRESS to a Ray that has them."
-        )
     if subject.program == PRESAMPLE:
         check_model("actor_rollout_ref.model.path", str(config.actor_rollout_ref.model.path))
         for violation in model.context(config):
@@ -177,13 +171,6 @@ def rules_of_sampling(subject: Subject) -> Finding:
 
 def tokenizer(subject: Subject) -> Finding:
     return model.check_tokenizer(subject.config)
-
-
-def other_runs(subject: Subject) -> Finding:
-    if (subject.folder / run_lock.FILE).exists():
-        with run_lock.sole_run(subject.folder, subject.instead):
-            pass
-    return ok(f"none is under way in {subject.folder}")
 
 
 def checkpoint(subject: Subject) -> Finding:
@@ -287,8 +274,7 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
     MAIN: (
         Check("rules", rules_of_training, needs=("settings", "model")),
         Check("tokenizer", tokenizer, needs=("model",)),
-        Check("other runs", other_runs, needs=(*_VALID, "rules")),
-        Check("checkpoint", checkpoint, needs=(*_VALID, "rules", "other runs")),
+        Check("checkpoint", checkpoint, needs=(*_VALID, "rules")),
         Check("disk", disk, needs=(*_VALID, "rules", "checkpoint")),
         Check("data", prompts, needs=("settings", "files")),
         Check("lengths", lengths, needs=(*_VALID, "rules", "tokenizer", "checkpoint", "data")),

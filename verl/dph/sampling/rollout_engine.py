@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.utils.device import get_resource_name
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
-from verl.workers.rollout.replica import RolloutMode, RolloutReplicaRegistry, TokenOutput
+from verl.workers.rollout.replica import RolloutMode, TokenOutput
 
 from rl.common.errors import UserError
 from rl.common.model_files import parameters_in_files
@@ -129,13 +129,11 @@ def ranks_of(config: DictConfig) -> int:
     return config.trainer.nnodes * config.trainer.n_gpus_per_node
 
 
-def ranks_of_replica(rollout: DictConfig) -> int:
-    return rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
-
-
 def replica_count(config: DictConfig) -> int:
     """Number of replicas: all ranks over the ranks of one replica."""
-    return ranks_of(config) // ranks_of_replica(config.actor_rollout_ref.rollout)
+    rollout = config.actor_rollout_ref.rollout
+    of_one = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+    return ranks_of(config) // of_one
 
 
 def check_gpus(wanted: int, settings: str) -> None:
@@ -176,10 +174,6 @@ def check_rollout(config: DictConfig) -> None:
             f"{RANKS} = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is "
             "less than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
         )
-    try:
-        RolloutReplicaRegistry.get(rollout.name)
-    except (ValueError, ImportError) as error:
-        raise UserError(f"actor_rollout_ref.rollout.name={rollout.name} cannot be used here ({error}).") from error
 
 
 def check_platform(config: DictConfig) -> None:
