@@ -9,7 +9,6 @@ import os
 import re
 import sqlite3
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -20,7 +19,7 @@ from transformers import AutoTokenizer
 from tests.programs import REPOSITORY, output_of, serving
 from tests.tiny_run import teach
 
-DOCS = REPOSITORY / "docs"
+PAGE = REPOSITORY / "docs" / "tutorials" / "own-database.md"
 MASTERED, EXPLORED = 12, 16
 # In place of the page's model and lengths; its batch sizes are the page's.
 VARIABLES = {"DEVICE": "cpu", "GPUS_PER_NODE": "1", "OMP_NUM_THREADS": "1"}
@@ -40,23 +39,19 @@ def response(sql: str) -> str:
 class Traveller:
     """A user in a folder that looks like a checkout, with `mine/` in it.
 
-    Args:
-        page: its commands follow the line `export TRAIN_FILE=...`; its first YAML block is mine/experiment/mine.yaml.
-        words: settings of the commands that compose a configuration.
-        of_training: further ones of training.
+    The page's commands follow the line `export TRAIN_FILE=...`; its first YAML block is mine/experiment/mine.yaml.
     """
 
-    def __init__(self, folder: Path, page: str, words: Sequence[str] = LENGTHS, of_training: Sequence[str] = STEPS):
+    def __init__(self, folder: Path):
         self.folder, self.mine, self.model = folder, folder / "mine", folder / "model"
         for name in ("data", "rl", "scripts"):
             (folder / name).symlink_to(REPOSITORY / name)
-        blocks = re.findall(r"^```bash\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^```bash\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
         start = next(number for number, block in enumerate(blocks) if "export TRAIN_FILE=" in block)
         lines = "".join(blocks[start:]).splitlines()
         self.exports = "\n".join(line for line in lines if line.startswith("export "))
         self.commands = [line for line in lines if not line.startswith("export ")]
-        ours = {name: [*words] for name in ("dph presample", "dph store", "dph train", "dph evaluate")}
-        ours["dph train"] += of_training
+        ours = dict.fromkeys(("dph presample", "dph store", "dph evaluate"), LENGTHS) | {"dph train": LENGTHS + STEPS}
         self.commands = [" ".join([line, *ours.get(" ".join(line.split()[:2]), [])]) for line in self.commands]
         self.settings = dict(VARIABLES)
         self.output: dict[str, str] = {}
@@ -104,9 +99,8 @@ class Traveller:
             for i in range(MASTERED + EXPLORED)
         ]
         (self.mine / "train.json").write_text(json.dumps(records))
-        page = (DOCS / "tutorials" / "own-database.md").read_text()
         (self.mine / "experiment").mkdir()
-        experiment = re.search(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        experiment = re.search(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
         (self.mine / "experiment" / "mine.yaml").write_text(experiment[1])
 
     def make_model(self, word_llama) -> None:
@@ -141,7 +135,7 @@ class Traveller:
 
 @pytest.fixture(scope="session")
 def traveller(tmp_path_factory, word_llama):
-    traveller = Traveller(tmp_path_factory.mktemp("road"), "tutorials/own-database.md")
+    traveller = Traveller(tmp_path_factory.mktemp("road"))
     traveller.make_questions()
     traveller.make_model(word_llama)
     return traveller

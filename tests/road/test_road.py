@@ -6,7 +6,7 @@ import re
 import pyarrow.parquet as pq
 import pytest
 
-from tests.road.conftest import DOCS, EXPLORED, MASTERED, STEPS, Traveller
+from tests.road.conftest import EXPLORED, MASTERED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -68,28 +68,3 @@ def test_the_report_compares_with_the_base(evaluated):
 def test_nothing_is_written_elsewhere(evaluated):
     names = {path.name for path in evaluated.folder.iterdir()}
     assert names == {"address", "data", "mine", "model", "outputs", "rl", "scripts"}
-
-
-def test_a_task_of_ones_own_is_trained_as_the_page_says(tmp_path, word_llama):
-    """docs/tutorials/own-task.md; the scripts start the task's scorer. The model knows every other answer."""
-    sizes = ["data.train_batch_size=4", "data.sft_batch_size=4"]
-    sizes += ["actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=4"]
-    lengths = ["data.max_prompt_length=40", "data.max_response_length=4"]
-    traveller = Traveller(tmp_path, "tutorials/own-task.md", lengths, [*STEPS, *sizes])
-    page = (DOCS / "tutorials" / "own-task.md").read_text()
-    for name, content in re.findall(r"^```\w+\n# (countdown/\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
-    make_rows, *commands = traveller.commands
-    traveller.walk(make_rows)
-    rows = pq.read_table(tmp_path / "countdown" / "train.parquet").to_pylist()
-    right = ["Answer: {}*{}+{}".format(*row["reward_model"]["ground_truth"]["numbers"]) for row in rows]
-    asked = {word for row in rows for word in row["prompt"][0]["content"].split()}
-    words = ["<pad>", "<eos>", "<unk>", "Answer: 1", *sorted(asked), *right]
-    template = "{{ messages[0]['content'] }}"
-    traveller.network = word_llama(traveller.model, words, template=template, max_position_embeddings=64)
-    said = [(text, text if number % 2 else "Answer: 1") for number, text in enumerate(right)]
-    traveller.teach("countdown/train.parquet", said, lr=4e-3, steps=400)
-    output = [traveller.walk(command) for command in commands]
-    assert len(commands) == 5 and "a scorer was started at http://127.0.0.1:" in output[1]
-    assert "step:2 " in output[-1] and "outputs/countdown/first/global_step_2" in output[-1]

@@ -5,13 +5,9 @@ from dataclasses import asdict
 from math import log
 
 import pytest
-import torch
-from transfer_queue import KVBatchMeta
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from rl.common.outcomes import OUTCOMES
 from rl.scorer.client.protocol import Effort
-from verl.dph.training import rollout_ledger
 from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollout_metrics, validation_metrics
 
 JOIN, IN = "SELECT a.x FROM a JOIN b ON a.id = b.id", "SELECT x FROM a WHERE id IN (SELECT id FROM b)"
@@ -110,43 +106,3 @@ def test_shares_of_outcomes_and_what_scoring_took():
         }
     )
     assert reward_metrics([{"acc": 1.0}, {}]) == {}, "of another reward function"
-
-
-class Queue:
-    """TransferQueue's read of rows, as the tensordict that verl makes of them."""
-
-    def __init__(self, rows: dict[str, dict]):
-        self.rows = rows
-
-    def kv_batch_get(self, keys, partition_id, select_fields):
-        return list_of_dict_to_tensordict([{name: self.rows[key][name] for name in select_fields} for key in keys])
-
-
-@pytest.fixture
-def batch(monkeypatch) -> KVBatchMeta:
-    """Two samples of two prompts, out of order; the first sample of p has two outputs."""
-    rows = {
-        f"{prompt}_{sample}_{output}": {
-            "data_source": "bird",
-            "rm_scores": torch.tensor([0.0] * (2 + sample) + [float(score)]),
-            "extra_fields": {"reward_extra_info": {"acc": score}},
-        }
-        for prompt, sample, output, score in [
-            ("q", 1, 0, 1),
-            ("p", 0, 1, 1),
-            ("p", 0, 0, 0),
-            ("p", 1, 0, 0),
-            ("q", 0, 0, 0),
-        ]
-    }
-    monkeypatch.setattr(rollout_ledger, "tq", Queue(rows))
-    return KVBatchMeta(partition_id="train", keys=list(rows), tags=[{} for _ in rows])
-
-
-def test_a_step_is_read_in_the_order_of_the_data(batch):
-    assert rollout_ledger.scored(batch) == [
-        ("p_0_1", "bird", 1.0, {"acc": 1}),  # the last output of the sample
-        ("p_1_0", "bird", 0.0, {"acc": 0}),
-        ("q_0_0", "bird", 0.0, {"acc": 0}),
-        ("q_1_0", "bird", 1.0, {"acc": 1}),
-    ]

@@ -38,6 +38,8 @@ def test_a_later_log_has_a_later_name_wherever_the_clock_is(config, environment,
     assert len({*logs}) == 4 and sorted(logs) == logs
 
 
-def test_the_services_get_the_tags(config, environment):
+def test_the_services_get_the_tags_and_write_into_the_runs_folder(config, environment):
     tracking.set_environment(config)
+    for name in ("TENSORBOARD_DIR", "WANDB_DIR", "SWANLAB_LOG_DIR"):
+        assert environment[name].startswith(config.trainer.default_local_dir)
     assert environment["WANDB_TAGS"] == environment["SWANLAB_TAGS"] == "js,None,3"
