@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from scipy.stats import chisquare
 from transformers import LlamaForCausalLM
 
 WORDS = ["<pad>", "<eos>", "<unk>", "<bos>", *(f"w{i}" for i in range(28))]
@@ -31,9 +30,3 @@ def tiny_model_path(tmp_path_factory: pytest.TempPathFactory, make_tiny_model) -
 @pytest.fixture(scope="session")
 def tiny_model(tiny_model_path: Path, device: str) -> LlamaForCausalLM:
     return LlamaForCausalLM.from_pretrained(tiny_model_path, dtype=torch.float32).eval().to(device)
-
-
-@pytest.fixture(scope="session")
-def chi_square_p_value() -> Callable[[torch.Tensor, torch.Tensor], float]:
-    """Pearson's test: how probable counts at least this far from the expected ones are."""
-    return lambda observed, expected: chisquare(observed, expected).pvalue

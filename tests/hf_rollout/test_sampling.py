@@ -16,17 +16,6 @@ REQUEST = {"default_max_tokens": 16, "room": 100, "ignore_eos": False}
 weight_rows = st.lists(st.integers(0, 20), min_size=1, max_size=12).filter(any)
 
 
-def test_draws_follow_the_weights(chi_square_p_value, device):
-    weights = torch.tensor([0.0, 1.0, 5.0, 0.5, 2.5, 1.0, 0.0], dtype=torch.float64)
-    count = 20_000
-    uniform = torch.tensor(list(islice(uniforms(stable_key("draws")), count)), dtype=torch.float64, device=device)
-    drawn = torch.bincount(draw(weights.to(device).expand(count, -1), uniform), minlength=7).cpu()
-    assert drawn[0] == drawn[6] == 0
-    positive = weights > 0
-    expected = weights[positive] / weights.sum() * count
-    assert chi_square_p_value(drawn[positive], expected) > 1e-3
-
-
 EDGES = st.sampled_from([0.0, 1e-300, 0.3, 0.999, 1 - 2**-53])
 
 

@@ -10,7 +10,6 @@ import logging
 import shutil
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +17,6 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
-from verl.checkpoint_engine.base import CheckpointEngineManager
-from verl.workers.config import CheckpointEngineConfig
 
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
@@ -35,39 +32,19 @@ from verl.dph.sampling import job
 from verl.dph.sampling.sampler import SamplingSettings
 
 SAMPLES, SLEEPS, REFERENCE = "samples", "sleeps", "reference"
-REPLICAS = 2
-
-
-class Replica:
-    """A rollout server that is awake, as verl's trainers leave it after their set-up (on_init_end)."""
-
-    def __init__(self, events: list[str]):
-        self.events, self.awake = events, True
-
-    async def sleep(self) -> None:
-        self.awake = False
-        self.events.append(SLEEPS)
 
 
 class RecordingTrainer:
     """What write_store uses of a trainer; `events` are the calls of its engines in their order."""
 
-    def __init__(self, config, engine, events: list[str]):
-        self.config, self.events, self._engine = config, events, engine
-        self.replicas = [Replica(events) for _ in range(REPLICAS)]
-        # verl's own, whose sleep_replicas decides how they are put to sleep.
-        self.checkpoint_manager = CheckpointEngineManager(CheckpointEngineConfig(), None, self.replicas)
+    def __init__(self, config, engine):
+        self.config, self.events, self._engine = config, [], engine
 
-    def get_llm_client(self) -> SimpleNamespace:
-        return SimpleNamespace(generate=self._generate)
-
-    async def _generate(self, *arguments, **keywords):
-        assert all(replica.awake for replica in self.replicas)
+    async def generate(self, *arguments, **keywords):
         self.events.append(SAMPLES)
         return await self._engine.generate(*arguments, **keywords)
 
     def reference_of(self, rows):
-        assert not any(replica.awake for replica in self.replicas)
         self.events.append(REFERENCE)
         return [-torch.ones(len(row.response)) for row in rows]
 
@@ -76,8 +53,8 @@ def write(trainer: RecordingTrainer) -> None:
     """As the trainer's fit."""
     build.write_store(
         trainer.config,
-        client=trainer.get_llm_client,
-        free_rollouts=trainer.checkpoint_manager.sleep_replicas,
+        client=lambda: trainer,
+        free_rollouts=lambda: trainer.events.append(SLEEPS),
         reference=trainer.reference_of,
     )
 
@@ -105,7 +82,7 @@ def trainer(tmp_path, model_folder, scorer_server, seeded_engine, monkeypatch):
     def make(**changes) -> RecordingTrainer:
         settings = overrides | {f"data.{name}": value for name, value in changes.items()}
         config = compose("dph_trainer", [f"{key}={value}" for key, value in settings.items()])
-        return RecordingTrainer(config, seeded_engine(), [])
+        return RecordingTrainer(config, seeded_engine())
 
     return make
 
@@ -124,12 +101,12 @@ def test_what_the_engines_do_and_when(trainer, tmp_path, monkeypatch, caplog):
         patch.setattr(build, "check_reference", dies)
         with pytest.raises(KeyboardInterrupt):
             write(killed)
-    assert killed.events == [SAMPLES] * 30 + [SLEEPS] * REPLICAS + [REFERENCE] and not (tmp_path / "pef.pt").exists()
+    assert killed.events == [SAMPLES] * 30 + [SLEEPS, REFERENCE] and not (tmp_path / "pef.pt").exists()
 
     resumed = trainer()
     with caplog.at_level(logging.INFO):
         write(resumed)
-    assert resumed.events == [SLEEPS] * REPLICAS + [REFERENCE]  # of the rows that are computed again
+    assert resumed.events == [SLEEPS, REFERENCE]  # of the rows that are computed again
     store = Store.load(str(tmp_path / "pef.pt"))
     assert 0 < len(store) < 30
     assert f"{len(store)} of {len(store)} rows had their log-probs in {tmp_path / 'pef.parts'}" in caplog.text
@@ -211,7 +188,7 @@ def presampled(trainer, tmp_path):
     settings = SamplingSettings(DRAWN, rollout.temperature, rollout.top_p, rollout.top_k, 3, seed=5)
     files, path = [tmp_path / "correct.parquet", tmp_path / "wrong.parquet"], tmp_path / "0.jsonl"
     all_prompts = job.prepare(config, files=files, settings=settings, output=path)
-    asyncio.run(job.draw(all_prompts, lambda: contextlib.nullcontext(trainer().get_llm_client())))
+    asyncio.run(job.draw(all_prompts, lambda: contextlib.nullcontext(trainer())))
     return path
 
 

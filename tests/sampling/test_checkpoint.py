@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from verl.dph import export
-from verl.dph.sampling.checkpoint import check_model, model_folder, temporary_model_folder
+from verl.dph.sampling.checkpoint import check_model, model_folder
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -75,21 +75,6 @@ def test_shards_are_put_together_once_for_a_content(run):
     assert not (Path(model_folder(str(run))) / "marker").exists()
     changed = load_file(merged / "model.safetensors")["model.norm.weight"]
     assert (changed[: len(changed) // 2] == 7).all() and not (changed[len(changed) // 2 :] == 7).any()
-
-
-def test_weights_that_are_merged_for_a_while_leave_nothing(saved, run, tmp_path):
-    actor, aside = run / "global_step_3" / "actor", tmp_path / "out" / "merged"
-    before = sorted(actor.rglob("*"))
-    with pytest.raises(KeyboardInterrupt), temporary_model_folder(str(actor.parent), aside, False) as folder:
-        assert folder == str(aside)
-        of_checkpoint = model_hash(folder)
-        raise KeyboardInterrupt
-    assert not list(aside.parent.iterdir()) and sorted(actor.rglob("*")) == before
-    merged = model_folder(str(run))
-    assert model_hash(merged) == of_checkpoint  # samples of one are resumed with the other
-    with temporary_model_folder(str(run), aside, False) as folder:
-        assert folder == merged
-    assert Path(merged).is_dir() and not aside.exists()
 
 
 def test_models_that_need_no_merge_and_folders_that_are_not_a_model(saved, run, tmp_path):

@@ -214,9 +214,8 @@ def test_what_changes_responses_is_in_the_metadata(overrides, change, recorded):
     assert prepared(overrides | change).metadata.engine == "hf float32" + recorded
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_program_stopped_and_resumed(replicas, overrides, drawn, tmp_path, holding_scorer):
     """Stopped while responses wait for their score and continued, it ends as a run on one replica elsewhere did."""
     overrides["trainer.n_gpus_per_node"] = replicas  # two of them are in Ray
