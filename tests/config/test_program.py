@@ -6,7 +6,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from rl.configuration.compose import CONFIG_OF
-from rl.configuration.names import EVALUATE, MAIN
+from rl.configuration.names import MAIN
 from verl.dph.config import device_choice
 from verl.dph.config.program import run_main
 
@@ -23,7 +23,6 @@ ACTOR = "actor_rollout_ref.actor."
         (MAIN, "device=cuda", "device=cuda needs a GPU, and torch finds none here"),
         (MAIN, "xyzzy=1", "xyzzy is not a setting: docs/reference/settings.md lists them."),
         (MAIN, "data.sft_pt=a=b", "Hydra cannot compose the settings: mismatched input '=' expecting <EOF>"),
-        (EVALUATE, "--models", "--models is unknown: settings are KEY=VALUE, such as evaluate.models=...."),
     ],
 )
 def test_an_override_that_names_no_setting(program, override, sentence, monkeypatch, capsys):

@@ -23,7 +23,6 @@ from rl.checks import run as without_verl
 from rl.checks.disk import check_room
 from rl.checks.files import asks_scorer, check_model, files_of
 from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
-from rl.common.cli import existing_part
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
@@ -128,12 +127,6 @@ def _complete(config: DictConfig) -> None:
     config.trainer.default_local_dir = os.path.expanduser(config.trainer.default_local_dir)  # verl makes a folder "~"
     if config.actor_rollout_ref.actor.generate_sft:
         return
-    exists = existing_part(Path(config.trainer.default_local_dir))
-    if not exists.is_dir():
-        raise UserError(
-            f"trainer.default_local_dir={config.trainer.default_local_dir} cannot be a folder, because {exists} is a "
-            "file: name another folder (OUTPUT_DIR in the scripts)."
-        )
     explored = explored_files(config.data)
     if len(explored) > len(files_of(config.data.train_files)):
         config.data.train_files = explored

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from rl.common.cli import as_shown, user_errors_exit
-from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR
 from rl.configuration.compose import CONFIG_OF, check_additions, override_errors_explained
-from rl.configuration.programs import PROGRAMS, usage
+from rl.configuration.programs import usage
 from rl.configuration.settle import settle
 from rl.configuration.variables import check_variables, forget_empty_variables
 from verl.dph.config.device_choice import add_device, check_device
@@ -32,17 +30,6 @@ def chosen_experiment() -> str:
     folders = [path / "experiment" for path in sources if path != CONFIG_DIR]
     own = [file for folder in folders if (file := folder / f"{name}.yaml").is_file()]
     return as_shown(own[0]) if own else name
-
-
-def _check_options(config_name: str) -> None:
-    """Reject an option that Hydra does not have; Hydra would print its own usage."""
-    _, unknown = get_args_parser().parse_known_args(sys.argv[1:])
-    if not unknown:
-        return
-    word = unknown[0].partition("=")[0]
-    keys = [setting.key for setting in PROGRAMS[config_name].changed()]
-    example = next((key for key in keys if key.endswith(f".{word.strip('-')}")), keys[0])
-    raise UserError(f"{word} is unknown: settings are KEY=VALUE, such as {example}=....")
 
 
 def run_main(job: Callable, program: str) -> None:
@@ -74,5 +61,4 @@ def run_main(job: Callable, program: str) -> None:
         if any(word.startswith("experiment=") for word in sys.argv[1:]):
             check_variables(os.environ)
         forget_empty_variables()
-        _check_options(config_name)
         hydra.main(config_path=str(CONFIG_DIR), config_name=config_name, version_base=None)(guarded)()
