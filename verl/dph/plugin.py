@@ -25,11 +25,7 @@ registered = False
 
 
 def check_environment() -> None:
-    """Reject an environment in which verl would silently not load this plugin in its processes.
-
-    Raises:
-        UserError: saying what to do.
-    """
+    """Reject an environment in which verl would silently not load this plugin in its processes."""
     policy = os.environ.get(POLICY, "auto").strip().lower()
     if policy != "auto" and NAME not in (name.strip() for name in policy.split(",")):
         raise UserError(

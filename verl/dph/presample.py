@@ -61,11 +61,7 @@ async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
 
 
 def check_settings(config: DictConfig) -> SamplingSettings:
-    """Reject settings that cannot work; return the sampler's.
-
-    Raises:
-        UserError: naming the setting.
-    """
+    """Reject settings that cannot work; return the sampler's."""
     # `prepare` reads the tokenizer and the prompts, and a finished job needs no scorer.
     check(config, PRESAMPLE, without=("tokenizer", "data", "scorer"))
     check_name(Path(config.presample.output).expanduser())

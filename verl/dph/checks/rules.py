@@ -25,9 +25,6 @@ def check(config: DictConfig) -> None:
 
     Args:
         config: its values have the right types (rl/checks/run.py).
-
-    Raises:
-        UserError: naming the settings, what was found and what to do.
     """
     check_platform(config)
     for role in ("actor_rollout_ref", *["critic"] * has_critic(config)):  # transformers would ask the Hub for 30 s
@@ -169,11 +166,7 @@ def ray_cpus(config: DictConfig) -> Iterator[str]:
 
 
 def check_running_ray(config: DictConfig) -> None:
-    """Reject a running Ray whose nodes together have too few CPUs; verl's ResourcePoolManager counts the GPUs.
-
-    Raises:
-        UserError: saying how many there are.
-    """
+    """Reject a running Ray whose nodes together have too few CPUs; verl's ResourcePoolManager counts the GPUs."""
     sentence = _too_few_cpus(config, ranks_of(config), RANKS, ray.cluster_resources().get("CPU", 0))
     if sentence is not None:
         raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")

@@ -31,9 +31,6 @@ def check_feed(config: DictConfig, resumed: Path | None) -> None:
 
     Args:
         resumed: the checkpoint that the run continues.
-
-    Raises:
-        UserError: saying what differs.
     """
     if not has_divergence(config):
         return
@@ -49,9 +46,6 @@ def check_split(data: DictConfig, keys: Sequence[str], model: str) -> None:
     Args:
         keys: the settings in `data` that name the files.
         model: the run's model_hash.
-
-    Raises:
-        UserError: naming a file.
     """
     for key in keys:
         for file in files_of(data[key]):

@@ -21,11 +21,7 @@ NAME = "dph"  # of the entry point, in pyproject.toml
 
 
 def check_environment() -> None:
-    """Reject vLLM on a CPU if it cannot run, or would lose its worker in the first weight update.
-
-    Raises:
-        UserError: saying what is missing.
-    """
+    """Reject vLLM on a CPU if it cannot run, or would lose its worker in the first weight update."""
     if importlib.util.find_spec("vllm") is None:
         raise UserError(
             "actor_rollout_ref.rollout.name=vllm needs vLLM, which is not installed here: run make install-vllm and "

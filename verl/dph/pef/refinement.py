@@ -47,11 +47,7 @@ def is_complete(store: Store, correct: Path) -> bool:
 
 
 def check(config: DictConfig) -> None:
-    """Reject, before Ray starts, prompts that are too long and samples of another run.
-
-    Raises:
-        UserError: saying what is wrong.
-    """
+    """Reject, before Ray starts, prompts that are too long and samples of another run."""
     job = job_of(config)
     holds_samples_of(job.output, job.metadata)
 

@@ -64,11 +64,7 @@ def source_of(data: DictConfig) -> dict[str, str | int | float]:
 
 
 def check_source(store: Store, path: Path, source: dict[str, str | int | float]) -> None:
-    """Reject a store whose rows come from another source than this run's, instead of replacing it.
-
-    Raises:
-        UserError: naming what differs.
-    """
+    """Reject a store whose rows come from another source than this run's, instead of replacing it."""
     # Not max_response_length, which the origin of every store has.
     names = ("responses", "verified", "samples", "coverage", "responses_per_prompt", "max_prompt_length", "prompt_ids")
     recorded = {name: store.meta[name] for name in dict.fromkeys((*source, *names)) if name in store.meta}
@@ -83,9 +79,6 @@ def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Pat
 
     Args:
         files: of prompts; the first that has an id decides.
-
-    Raises:
-        UserError: naming a prompt that differs.
     """
     stored = {row.id: row.prompt for row in store.rows}
     tokenizer, builder = tokenizer_and_builder(config)
@@ -100,11 +93,7 @@ def check_texts(store: Store, path: str, config: DictConfig, files: Sequence[Pat
 
 
 def check_rows_to_write(config: DictConfig) -> None:
-    """Reject, before Ray starts, files that give no store, and another run's store or samples under this run's name.
-
-    Raises:
-        UserError: saying what is wrong with them.
-    """
+    """Reject, before Ray starts, files that give no store, and another run's store or samples under this run's name."""
     data, path = config.data, Path(config.data.sft_pt).expanduser()
     source = source_of(data)
     store = Store.load(str(path)) if path.exists() else None

@@ -60,9 +60,6 @@ def check_shared_folder(folder: Path, training_nodes: int) -> None:
     """Reject a folder that not all nodes that train share: each rank writes its part of a checkpoint there.
 
     A Ray of more nodes is not checked, because it may train on any of them.
-
-    Raises:
-        UserError: naming the nodes that do not see it, or do not answer.
     """
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get(get_resource_name())]
     if not 2 <= len(nodes) <= training_nodes:

@@ -141,9 +141,6 @@ def check_gpus(wanted: int, settings: str) -> None:
 
     Args:
         settings: the ones that ask for them.
-
-    Raises:
-        UserError: saying how many there are.
     """
     found = ray.cluster_resources().get(get_resource_name(), 0)
     if found < wanted:
@@ -153,11 +150,7 @@ def check_gpus(wanted: int, settings: str) -> None:
 
 
 def check_rollout(config: DictConfig) -> None:
-    """Reject, before Ray starts, rollout settings that cannot work together or here.
-
-    Raises:
-        UserError: naming the setting.
-    """
+    """Reject, before Ray starts, rollout settings that cannot work together or here."""
     check_platform(config)
     rollout = config.actor_rollout_ref.rollout
     if "dummy" in rollout.load_format:
@@ -177,11 +170,7 @@ def check_rollout(config: DictConfig) -> None:
 
 
 def check_platform(config: DictConfig) -> None:
-    """Reject a plugin that is switched off, a device that does not go with verl's platform, or a missing rollout.
-
-    Raises:
-        UserError: naming them.
-    """
+    """Reject a plugin that is switched off, a device that does not go with verl's platform, or a missing rollout."""
     plugin.check_environment()
     wanted, found = config.trainer.device, os.environ.get("VERL_PLATFORM")
     if (wanted == "cpu") != (found == "cpu"):

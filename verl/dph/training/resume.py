@@ -70,9 +70,6 @@ def check(config: DictConfig, folder: Path) -> None:
 
     Args:
         folder: global_step_N.
-
-    Raises:
-        UserError: naming both values of what differs.
     """
     _check_ranks(config, folder)
     manifest = read_manifest(folder)
@@ -93,9 +90,6 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
     Args:
         folder: global_step_N.
         found: what decides the verdicts now; "" if no server says it.
-
-    Raises:
-        UserError: naming both values.
     """
     before = dict(flat((read_manifest(folder) or {}).get("settings", {}))).get(VERDICT)
     if before and found and before != found:
@@ -109,9 +103,6 @@ def check_parts(config: DictConfig, folder: Path) -> None:
 
     Args:
         folder: global_step_N, from which the run goes on.
-
-    Raises:
-        UserError: naming the part.
     """
     roles = {"actor": config.actor_rollout_ref.actor} | ({"critic": config.critic} if has_critic(config) else {})
     not_loaded = [
@@ -129,9 +120,6 @@ def check_unused(folder: Path, resumed: Path | None = None) -> None:
 
     Args:
         resumed: the checkpoint, in another folder, from which the run starts.
-
-    Raises:
-        UserError: naming a checkpoint.
     """
     if found := [path.name for path in sorted(folder.glob("global_step_*"), key=lambda path: step_of(path) or 0)]:
         starts = f"go on from {resumed}" if resumed else "start anew"
@@ -147,9 +135,6 @@ def reject(config: DictConfig, folder: Path, changes: list[str]) -> None:
     Args:
         folder: global_step_N.
         changes: each in words, with both values.
-
-    Raises:
-        UserError: naming them.
     """
     listed = "; ".join(changes[:_SHOWN]) + (f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else "")
     if config.trainer.resume_with_changes:
