@@ -22,8 +22,7 @@ from rl.data.sample_file import PendingResponse, SampleWriter, journal_path, met
 from rl.data.sample_summary import summarize
 from rl.data.split import split
 from rl.scorer.client.scorer_client import ScorerUnavailable
-from tests.sample_files import write_parquet
-from tests.sampling.conftest import shop_row, sorted_records
+from tests.sampling.conftest import sorted_records
 from verl.dph import presample
 from verl.dph.sampling import job
 from verl.dph.sampling.rollout_engine import replica_count, rollout_client
@@ -269,17 +268,8 @@ def test_wrong_input_is_named_before_anything_is_started(overrides, changes, nam
         asyncio.run(run())
 
 
-def test_replicas_are_data_parallel_and_overlong_prompts_left_out(overrides, tmp_path):
-    long = shop_row(2, prompt=[{"role": "user", "content": "names " * 20}])
-    overrides |= {
-        "data.train_files": write_parquet(tmp_path / "mixed.parquet", shop_row(1), long),
-        "data.filter_overlong_prompts": True,
-        "trainer.nnodes": 2,
-        "trainer.n_gpus_per_node": 8,
-        "actor_rollout_ref.rollout.tensor_model_parallel_size": 4,
-        "actor_rollout_ref.rollout.max_num_seqs": 10,
-    }
-    of_two = prepared(overrides)
-    assert replica_count(composed(overrides)) == 4 and of_two.max_in_flight == 2 * 10 * 4
-    assert [prompt.id for prompt in of_two.prompts] == [1]
-    assert (of_two.metadata.rows, of_two.metadata.overlong_ids) == (1, [2])
+def test_replicas_are_data_parallel(overrides):
+    parallel = {"trainer.nnodes": 2, "trainer.n_gpus_per_node": 8}
+    parallel |= {f"{ROLLOUT}tensor_model_parallel_size": 4, f"{ROLLOUT}max_num_seqs": 10}
+    assert replica_count(composed(overrides | parallel)) == 4
+    assert prepared(overrides | parallel).max_in_flight == 2 * 10 * 4

@@ -24,42 +24,23 @@ from rl.configuration import PADDING_ROW
 from verl.dph.training.rollout_ledger import NOTHING_CAME
 from verl.dph.training.trainer import DPHTrainer
 
+AGENT_LOOP, LEDGER = "verl.dph.cpu.agent_loop.", "verl.dph.training.rollout_ledger."
+VERLS_WORKER = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 UPSTREAM = {
     "verl.dph.training.trainer.DPHTrainer._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
-    "verl.dph.training.rollout_ledger.RolloutLedger.name_prompts": (
-        PPOTrainer._fetch_one_gen_batch,
-        "d62e586d52057413",
-    ),
-    "verl.dph.training.rollout_ledger._timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
-    "verl.dph.training.rollout_ledger.RolloutLedger._evict": (
-        ReplayBuffer._evict_terminal_groups,
-        "c2c224967f20c54b",
-    ),
-    "verl.dph.training.trainer.DPHTrainer._val_metrics_update": (
-        PPOTrainer._val_metrics_update,
-        "8cecd418b5011bfc",
-    ),
-    "verl.dph.training.rollout_ledger._select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
-    "verl.dph.cpu.agent_loop.BurstQueue": (
-        AgentLoopWorkerTQ.__ray_metadata__.modified_class._agent_loop_postprocess,
-        "523edacbff73640d",
-    ),
-    "verl.dph.cpu.agent_loop.SharedAgentLoopWorker": (AgentLoopWorker._run_agent_loop, "32c3d607c5d4c9fa"),
-    "verl.dph.cpu.agent_loop.SharedAgentLoopWorker.generate_sequences": (
-        AgentLoopWorkerTQ.__ray_metadata__.modified_class.generate_sequences,
-        "4d7178988eae6a71",
-    ),
-    "verl.dph.cpu.agent_loop.SharedAgentLoopWorker._burst_of": (
-        AgentLoopWorkerTQ.__ray_metadata__.modified_class._run_prompt,
-        "3d9bca6b0ea5fe25",
-    ),
-    "verl.dph.cpu.agent_loop.SharedAgentLoopManager": (AgentLoopManagerTQ.generate_sequences, "de5ab7fe338523ca"),
-    "verl.dph.cpu.agent_loop._LocalRewardWorker": (AgentLoopWorker._compute_score, "cf4b57719ad3c1b2"),
+    f"{LEDGER}RolloutLedger.name_prompts": (PPOTrainer._fetch_one_gen_batch, "d62e586d52057413"),
+    f"{LEDGER}_timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
+    f"{LEDGER}RolloutLedger._evict": (ReplayBuffer._evict_terminal_groups, "c2c224967f20c54b"),
+    "verl.dph.training.trainer.DPHTrainer._val_metrics_update": (PPOTrainer._val_metrics_update, "8cecd418b5011bfc"),
+    f"{LEDGER}_select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),
+    f"{AGENT_LOOP}BurstQueue": (VERLS_WORKER._agent_loop_postprocess, "523edacbff73640d"),
+    f"{AGENT_LOOP}SharedAgentLoopWorker": (AgentLoopWorker._run_agent_loop, "32c3d607c5d4c9fa"),
+    f"{AGENT_LOOP}SharedAgentLoopWorker.generate_sequences": (VERLS_WORKER.generate_sequences, "4d7178988eae6a71"),
+    f"{AGENT_LOOP}SharedAgentLoopWorker._burst_of": (VERLS_WORKER._run_prompt, "3d9bca6b0ea5fe25"),
+    f"{AGENT_LOOP}SharedAgentLoopManager": (AgentLoopManagerTQ.generate_sequences, "de5ab7fe338523ca"),
+    f"{AGENT_LOOP}_LocalRewardWorker": (AgentLoopWorker._compute_score, "cf4b57719ad3c1b2"),
     "verl.dph.main._start": (main_ppo.run_ppo, "a65eddb189e56ae1"),
-    "verl.dph.cpu.in_process.use_in_process_router": (
-        LLMServerManager._init_global_load_balancer,
-        "cc3dcac74089a597",
-    ),
+    "verl.dph.cpu.in_process.use_in_process_router": (LLMServerManager._init_global_load_balancer, "cc3dcac74089a597"),
     "verl.dph.hf_rollout.burst_client.BurstClient": (LLMServerClient.generate, "45f4cf4029f0be37"),
     "verl.dph.objective.log_probs.log_probs_of": (FSDPEngineWithLMHead.prepare_model_outputs, "5239f536e8f617e3"),
     "verl.dph.config.attention.use_configured_attention": (verl.utils.model.load_valuehead_model, "2371ca280654b53b"),
