@@ -24,7 +24,6 @@ GENERATORS = {
     "settings of the evaluation": partial(reference.settings, "evaluate"),
     "benchmarks": reference.benchmarks,
     "data sources": reference.data_sources,
-    "divergences": reference.divergences,
     "measures": reference.measures,
     "training metrics": reference.training_metrics,
     "settings of the scorer": reference.scorer_settings,

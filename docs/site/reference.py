@@ -9,7 +9,6 @@ from pathlib import Path
 from rl import cli
 from rl.common import training_metrics as training
 from rl.configuration import CONFIG_DIR
-from rl.configuration.divergences import DIVERGENCES, Divergence
 from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import Setting
@@ -75,26 +74,6 @@ def settings(config: str) -> str:
 def _setting(name: str, setting: Setting) -> str:
     default = setting.default if isinstance(setting.default, str) and setting.default else json.dumps(setting.default)
     return f"#### {name}\n\n`{setting.key}={default}`\n\n{_cell(setting.help)}"
-
-
-_ON = {
-    "pef": ("D_pef", "D_pef"),
-    "exp": ("D_exp", "a reference model, no D_pef"),
-    "both": ("the first term on D_pef, the second on D_exp", "D_pef and a reference model"),
-    "either": ("D_pef, or without D_pef D_exp", "D_pef, or a reference model"),
-}
-
-
-def divergences() -> str:
-    """The modes of sft_loss_mode: what each computes, on which rows, what it needs and reads, and the paper's eta."""
-    rows = ["| `sft_loss_mode` | divergence | on | needs | eta in the paper | source |", "|---|---|---|---|---|---|"]
-    return "\n".join([*rows, *map(_divergence, DIVERGENCES.values())])
-
-
-def _divergence(divergence: Divergence) -> str:
-    name = " ".join(f"`{word}`" for word in (divergence.mode, *divergence.reads))
-    on, needs = _ON[divergence.on]
-    return f"| {name} | {_cell(divergence.definition)} | {on} | {needs} | {divergence.eta} | {divergence.source} |"
 
 
 def measures() -> str:

@@ -74,7 +74,7 @@ def unread(config: DictConfig) -> Iterator[str]:
     on_pef, on_exp = active_forms(config)
     has_term = on_pef or on_exp
     linear = (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1")
-    is_read = {name: other.mode == actor.sft_loss_mode for other in DIVERGENCES.values() for name in other.reads}
+    is_read = {name: mode == actor.sft_loss_mode for mode, other in DIVERGENCES.items() for name in other.reads}
     is_read["sft_js_exp_weight"] &= on_pef and on_exp
     is_read["sft_kl_estimator"] &= on_pef
     is_read |= dict.fromkeys(("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form"), has_term)
