@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rl.common.errors import UserError, file_errors
-from rl.common.file_lock import lock
+from rl.common.run_lock import lock
 
 Item = TypeVar("Item")
 
@@ -27,7 +27,8 @@ class AppendLog:
 
     def __init__(self, path: Path):
         self.path = path
-        self._file = open_samples(path, "a+b", buffering=0)
+        with file_errors(path, "opened"):
+            self._file = path.open("a+b", buffering=0)
         try:
             if not lock(self._file.fileno(), path):
                 raise UserError(f"Another process is writing {path}: wait for it, or name another file.")
@@ -89,13 +90,3 @@ class AppendLog:
         rest = memoryview(data)
         while rest:  # a disk that fills up may accept only a part
             rest = rest[self._file.write(rest) :]
-
-
-def open_samples(path: Path, mode: str, **options):
-    """The built-in open for a file of samples.
-
-    Raises:
-        UserError: it cannot be opened.
-    """
-    with file_errors(path, "opened"):
-        return open(path, mode, **options)

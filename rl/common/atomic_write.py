@@ -32,12 +32,6 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace `path` by the content."""
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
-
-
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)

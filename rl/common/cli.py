@@ -85,13 +85,10 @@ def _unresolved(error: Exception) -> str | None:
     """A setting without a value, or whose value refers to one that does not exist."""
     # The scorer installs without OmegaConf, so it is not imported here.
     omegaconf = sys.modules.get("omegaconf.errors")
-    if omegaconf is None:
+    unusable = omegaconf and (omegaconf.MissingMandatoryValue, omegaconf.InterpolationResolutionError)
+    if not unusable or not isinstance(error, unusable):
         return None
-    if isinstance(error, omegaconf.MissingMandatoryValue):
-        return f"The setting {error.full_key} has no value; pass {error.full_key}=VALUE."
-    if isinstance(error, omegaconf.InterpolationResolutionError):
-        return f"The setting {error.full_key} cannot be resolved ({error.msg}): correct it, or pass a value."
-    return None
+    return f"The setting {error.full_key} has no value ({error.msg}); pass {error.full_key}=VALUE."
 
 
 def shutdown_ray() -> None:

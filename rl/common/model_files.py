@@ -67,21 +67,16 @@ def check_hub(model: str, setting: str) -> None:
         UserError: the Hub has no such model, or cannot be reached.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     if cached_config(model):
         return
     try:
         HfApi().model_info(model, timeout=_HUB_LIMIT_S)
-    except HFValidationError:  # no name on the Hub, such as /models/mine
-        raise UserError(f"The model {model} is not a folder here: give the model's folder in {setting}.") from None
-    except HfHubHTTPError as error:
-        reason = f"the Hugging Face Hub has no such model for you ({type(error).__name__})"
-    except Exception as error:  # the HTTP library's, or the one for HF_HUB_OFFLINE
-        reason = f"the Hugging Face Hub cannot be reached (offline: {type(error).__name__})"
-    else:
-        return
-    raise UserError(f"The model {model} is not a folder here, and {reason}: give the model's folder in {setting}.")
+    except Exception as error:  # not a name, not there for this user, or no connection
+        raise UserError(
+            f"The model {model} is not a folder here, and the Hugging Face Hub did not provide it "
+            f"({type(error).__name__}): give the model's folder in {setting}."
+        ) from error
 
 
 def weight_files(folder: Path) -> list[Path]:

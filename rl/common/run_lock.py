@@ -7,6 +7,8 @@ The package filelock does not do this: its FileLock does not name the owner, and
 in another container of this host is dead.
 """
 
+import errno
+import fcntl
 import os
 import socket
 import time
@@ -15,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rl.common.errors import UserError, file_errors
-from rl.common.file_lock import lock
 
 FILE = ".lock"
 
@@ -68,3 +69,27 @@ def _claimed(path: Path, host: str, otherwise: str) -> int:
         return descriptor  # otherwise its owner has just removed the file, and others would not find our lock
     os.close(descriptor)
     raise UserError(refusal)
+
+
+def lock(file: int, path: Path, wait: bool = False) -> bool:
+    """Lock an open file. Returns False if another process holds its lock.
+
+    Args:
+        file: its descriptor.
+        path: of the file.
+
+    Raises:
+        UserError: it cannot be locked; Lustre has no such locks without the mount option flock.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        absent = error.errno in (errno.ENOSYS, errno.EOPNOTSUPP)
+        advice = "mount its file system with flock" if absent else "look at its file system"
+        raise UserError(
+            f"{path} cannot be locked ({error.strerror}), which keeps other processes out: {advice}, or name a folder "
+            "elsewhere."
+        ) from error
+    return True

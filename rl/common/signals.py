@@ -23,19 +23,12 @@ def run_stoppable(coroutine: Coroutine) -> Any:
     """
     import asyncio  # importing it takes a third of the start-up time of a program that only reads files
 
-    came = []
-
-    def as_interrupt(number: int, frame: Any) -> None:
-        came.append(signal.SIGTERM)
-        signal.raise_signal(signal.SIGINT)  # which asyncio.run turns into a cancellation
-
-    before = signal.signal(signal.SIGTERM, as_interrupt)
     try:
-        return asyncio.run(coroutine)
+        with stoppable_when_armed() as arm:
+            arm()
+            return asyncio.run(coroutine)
     except KeyboardInterrupt:
-        raise Stopped(came[0] if came else signal.SIGINT) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        raise Stopped(signal.SIGINT) from None
 
 
 @contextmanager
@@ -48,11 +41,13 @@ def stoppable_when_armed() -> Iterator[Callable[[], object]]:
     Raises:
         Stopped: SIGTERM came.
     """
-    came = []
+    came, before = [], signal.getsignal(signal.SIGTERM)
 
     def interrupt(number: int, frame: Any) -> None:
         came.append(number)
-        raise KeyboardInterrupt
+        # asyncio.run's handler cancels its coroutine. A shell ignores SIGINT in what it starts with `&`.
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        (on_interrupt if callable(on_interrupt) else signal.default_int_handler)(number, frame)
 
     try:
         yield lambda: signal.signal(signal.SIGTERM, interrupt)
@@ -60,6 +55,8 @@ def stoppable_when_armed() -> Iterator[Callable[[], object]]:
         if not came:
             raise
         raise Stopped(signal.SIGTERM) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

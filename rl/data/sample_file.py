@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from rl.common import atomic_write
-from rl.common.append_log import AppendLog, open_samples
+from rl.common.append_log import AppendLog
 from rl.common.cli import existing_part
 from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import short
@@ -206,7 +206,7 @@ def read_samples(samples: Path) -> Iterator[SampleRecord]:
             is duplicated.
     """
     seen = set()
-    with open_samples(samples, "rb") as file:
+    with file_errors(samples, "read"), open(samples, "rb") as file:
         for number, line in enumerate(file, start=1):
             record = parse_sample(line)
             if record is None:

@@ -309,9 +309,7 @@ def test_a_model_that_is_neither_a_folder_nor_on_the_hub(run, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     began = time.monotonic()
     sentence = run.rejection({f"{MODEL}path": "nobody/nomodel"})
-    assert sentence.startswith(
-        "The model nobody/nomodel is not a folder here, and the Hugging Face Hub cannot be reached"
-    )
+    assert sentence.startswith("The model nobody/nomodel is not a folder here, and the Hugging Face Hub did not")
     assert time.monotonic() - began < 15
     (tmp_path / "mine").mkdir()
     assert "path=mine/nomodel holds no config.json" in run.rejection({f"{MODEL}path": "mine/nomodel"})

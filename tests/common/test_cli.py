@@ -59,10 +59,11 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
     with pytest.raises(SystemExit) as stop, user_errors_exit():
         OmegaConf.create({"needed": "???"}).needed  # noqa: B018
     assert stop.value.code == 2
-    assert capsys.readouterr().err == "Error: The setting needed has no value; pass needed=VALUE.\n"
+    said = capsys.readouterr().err
+    assert said.startswith("Error: The setting needed has no value (") and said.endswith("; pass needed=VALUE.\n")
     with pytest.raises(SystemExit) as stop, user_errors_exit():
         OmegaConf.create({"folder": "${launch.folder}"}).folder  # noqa: B018
-    assert stop.value.code == 2 and "Error: The setting folder cannot be resolved (" in capsys.readouterr().err
+    assert stop.value.code == 2 and "Error: The setting folder has no value (" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop, user_errors_exit():
         raise Exception("The current node timed out during startup. This could happen because ...")
     assert stop.value.code == 2 and "Ray did not start within 30 s: re-run" in capsys.readouterr().err

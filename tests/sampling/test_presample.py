@@ -249,7 +249,7 @@ def test_a_dead_scorer_leaves_nothing_and_opens_no_engine(overrides, tmp_path, m
     "changes, named",
     [
         ({"data.train_files": "/absent/train.parquet"}, "data.train_files=/absent/train.parquet does not exist"),
-        ({"actor_rollout_ref.model.path": "nobody/nomodel"}, "and the Hugging Face Hub cannot be reached"),
+        ({"actor_rollout_ref.model.path": "nobody/nomodel"}, "and the Hugging Face Hub did not provide it"),
         ({"actor_rollout_ref.rollout.temperature": 0}, "temperature=0 gives the same response 4 times"),
         ({"data.max_response_length": 49}, "max_position_embeddings=64 of .* is less than the longest row"),
         ({"data.max_prompt_length": 3}, r"6 of 6 prompts are longer than data.max_prompt_length=3 .* with 5\): raise"),
