@@ -10,13 +10,14 @@ from rl.configuration import methods
 from rl.configuration.names import hint
 from rl.configuration.run import Run
 
-# Positional arguments: the key that each sets, the pattern that it must match, and the words for that in an error.
-_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_POSITIONS = {
-    "sft_loss_coeff": ("actor_rollout_ref.actor.sft_loss_coeff", _NUMBER, "a number, 0 or more, such as 0.2"),
-    "alpha": ("actor_rollout_ref.actor.alpha_coeff", _NUMBER, "a number between 0 and 1, such as 0.2"),
-    "seed": ("launch.seed", re.compile("0|[1-9][0-9]*"), "a whole number"),
+# Positional arguments and the keys that they set. Their values are checked as those of the keys.
+_KEYS = {
+    "NAME": "trainer.experiment_name",
+    "sft_loss_coeff": "actor_rollout_ref.actor.sft_loss_coeff",
+    "alpha": "actor_rollout_ref.actor.alpha_coeff",
+    "seed": "launch.seed",
 }
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 # Hydra may read such a NAME as a number, a truth value or null: 2024_11_27 as 20241127.
 _NEEDS_QUOTES = re.compile(r"(?i)[0-9_.e-]+|null|true|false|nan|inf")
@@ -83,11 +84,8 @@ def _positional(run: Run, position: str, word: str) -> str:
             raise UserError(f"NAME is '{word}', a number: give the run's NAME first; {run.usage}")
         if not _NAME.fullmatch(word):
             raise UserError(f"NAME is '{word}', but names a folder: use letters, digits, _ . and -.")
-        return f"trainer.experiment_name={repr(word) if _NEEDS_QUOTES.fullmatch(word) else word}"
-    key, pattern, wanted = _POSITIONS[position]
-    if not pattern.fullmatch(word):
-        raise UserError(f"{position} is '{word}': give {wanted}; {run.usage}")
-    return f"{key}={word}"
+        word = repr(word) if _NEEDS_QUOTES.fullmatch(word) else word
+    return f"{_KEYS[position]}={word}"
 
 
 def _is_override(word: str) -> bool:

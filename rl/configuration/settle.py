@@ -2,24 +2,31 @@
 
 import os
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 from omegaconf import DictConfig, OmegaConf, open_dict
+from pydantic import Field
 
 from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 from rl.configuration.programs import PROGRAMS
-from rl.configuration.setting import Section, violations
+from rl.configuration.setting import Count, CountOrZero, Section, violations
 from rl.configuration.variables import READ, VARIABLE, raw
 
 # The section that only the launcher reads; programs do not see it.
 LAUNCH = "launch"
 
 
-class Choices(Section, at=LAUNCH):
-    """The settings of `launch` to check: a wrong one would silently make other keys wrong."""
+class Launch(Section, at=LAUNCH):
+    """The settings of `launch` to check: a wrong one would silently make other keys wrong, or is one of this node."""
 
     explored: Literal["exp", "all"]
+    nodes: Count
+    node_rank: CountOrZero | None
+    scorer_nodes: CountOrZero
+    wait_seconds: CountOrZero
+    ray_port: Annotated[int, Field(ge=1, le=65_535)]  # all nodes must know it
+    scorer_port: Annotated[int, Field(ge=0, le=65_535)]  # 0: any free one
 
 
 _MODELS = ("actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "critic.model.path")
@@ -39,7 +46,7 @@ def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -
         UserError: one line per wrong value.
     """
     written, sentences = raw(config), []
-    own: tuple[type[Section], ...] = (Choices,) if LAUNCH in config else ()
+    own: tuple[type[Section], ...] = (Launch,) if LAUNCH in config else ()
     for section in (*own, *sections):
         for key, sentence in violations(config, section):
             if (variable := VARIABLE.search(str(written.get(key)))) and variable[1] in os.environ:

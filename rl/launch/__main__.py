@@ -17,7 +17,7 @@ from rl.configuration.arguments import run_of
 from rl.configuration.names import is_cpu, python
 from rl.configuration.run import Run
 from rl.configuration.variables import check_variables, forget_empty_variables, known_variables
-from rl.launch.nodes import check_numbers, node_of
+from rl.launch.nodes import node_of
 
 HELP = """\
 experiment=NAME is one of verl/dph/config/experiment, or a file of your own, such as mine/experiment/my_sql.yaml.
@@ -35,7 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         check_variables(os.environ)
         forget_empty_variables()
-        check_numbers(run)
         if is_cpu(run.device) and not run.named_device:
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         # The first node may still write the files, and checks them; the others wait for it.

@@ -1,37 +1,22 @@
-"""This node of a run, if the run needs rl.cluster, and the check of its numbers."""
+"""This node of a run, if the run needs rl.cluster."""
 
 import os
 from dataclasses import fields
-from typing import Annotated
 
 from omegaconf import DictConfig
-from pydantic import Field
 
 from rl.checks.files import asks_scorer
 from rl.cluster.ray_node import Node
 from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 from rl.configuration.run import Run
-from rl.configuration.setting import Count, CountOrZero, Section
-from rl.configuration.settle import LAUNCH, check_composed
-
-
-class Numbers(Section, at=LAUNCH):
-    """A run that joins a Ray reads none of them."""
-
-    nodes: Count
-    node_rank: CountOrZero | None
-    scorer_nodes: CountOrZero
-    wait_seconds: CountOrZero
-    ray_port: Annotated[int, Field(ge=1, le=65_535)]  # all nodes must know it
-    scorer_port: Annotated[int, Field(ge=0, le=65_535)]  # 0: any free one
 
 
 def node_of(run: Run) -> Node | None:
     """This node, on which rl.cluster starts Ray or a scorer; None if the program needs nothing around it.
 
     Raises:
-        UserError: a setting is missing, without which the nodes cannot be one cluster.
+        UserError: a setting is missing or out of its range, with which the nodes cannot be one cluster.
     """
     launch = run.launch
     nodes = launch.nodes
@@ -47,31 +32,14 @@ def node_of(run: Run) -> Node | None:
     return Node(**{field.name: launch[field.name] for field in fields(Node) if field.name not in own}, **own)
 
 
-def check_numbers(run: Run) -> None:
-    """Check this node's numbers as far as they are set; a dry run needs no more.
-
-    Raises:
-        UserError: a number is not one, or out of its range; or another value of `launch` is wrong.
-    """
-    if joins_ray():
-        return
-    check_composed(run.composed, (Numbers,))
-    if run.launch.scorer_nodes >= run.launch.nodes:
-        raise UserError(
-            f"launch.scorer_nodes={run.launch.scorer_nodes} of NNODES={run.launch.nodes} leave no node to train on: "
-            "lower it."
-        )
-    rank, nodes = run.launch.node_rank or 0, run.launch.nodes
-    if rank >= nodes:
-        raise UserError(f"NODE_RANK={rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
-
-
 def _check_complete(launch: DictConfig, nodes: int, rank: int | None) -> None:
     if rank is None:
         raise UserError(
             f"NNODES={nodes}, but this node's number is not known: set NODE_RANK to 0 on the head and to 1 to "
             f"{nodes - 1} on the others, or NNODES=1 for this machine alone."
         )
+    if rank >= nodes:
+        raise UserError(f"NODE_RANK={rank} is not between 0 and {nodes - 1}, as NNODES={nodes} requires.")
     if nodes == 1:
         return
     if not launch.head:

@@ -29,18 +29,18 @@ def test_no_verl(launcher, files):
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("words", "said"),
     [
-        ("trainer.total_training_steps=two", "must be a valid integer"),
-        ("launch.explored=both", "must be 'exp' or 'all'"),
-        ("launch.ray_port=70000", "must be less than or equal to 65535"),
+        (["trainer.total_training_steps=two"], "trainer.total_training_steps='two' must be a valid integer"),
+        (["launch.explored=both"], "launch.explored='both' must be 'exp' or 'all'"),
+        (["launch.ray_port=70000"], "launch.ray_port=70000 must be less than or equal to 65535"),
+        (["-0.1"], "actor_rollout_ref.actor.sft_loss_coeff=-0.1 must be greater than or equal to 0"),
     ],
 )
-def test_wrong_values(launcher, files, setting, said):
+def test_wrong_values(launcher, files, words, said):
     """A dry run rejects them too, as the run would."""
     for dry_run in ([], ["--dry-run"]):
-        line = rejected(launcher, "llama/js_kl", "run", setting, *dry_run, **files)
-        assert line.startswith(f"Error: {setting.partition('=')[0]}=") and line.endswith(f" {said}.")
+        assert rejected(launcher, "llama/js_kl", "run", *words, *dry_run, **files).startswith(f"Error: {said}.")
 
 
 def test_variables_that_no_run_reads_any_more(launcher, files):
