@@ -59,7 +59,7 @@ def torch(machine: Machine) -> Finding:
 def gpus(machine: Machine) -> Finding:
     """The GPUs that torch sees, with a product on each of them; CUDA says when the driver is too old."""
     if machine.on_cpu:
-        return skipped(machine.why)
+        return skipped("the device is the CPU: no NVIDIA GPU is visible here, or device= or DEVICE names it")
     found, error = machine.packages["gpus"], machine.packages["errors"].get("gpus")
     if error:
         return fail(

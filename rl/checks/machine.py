@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rl.common.errors import last_line
-from rl.configuration.names import has_gpu, is_cpu
+from rl.configuration.names import device_of, is_cpu
 from rl.configuration.names import python as interpreter
 
 if TYPE_CHECKING:
@@ -26,31 +26,17 @@ class Machine:
     """This machine, and the run that is to be started on it, if there is one.
 
     Attributes:
-        device: "cuda" or "cpu".
-        why: how the device was chosen.
+        on_cpu: whether the run, or one that is started here as things are, uses the CPU.
         python: the interpreter that the run would use.
     """
 
-    device: str
-    why: str
+    on_cpu: bool
     python: str = field(default_factory=interpreter)
     run: "Run | None" = None
 
     @classmethod
     def of(cls, run: "Run | None") -> "Machine":
-        """The device is the run's (rl/configuration/run.py), else the one that DEVICE names or this machine has."""
-        if run is not None:
-            device = run.device
-            return cls("cpu" if is_cpu(device) else device, f"device={device}", run=run)
-        if device := os.environ.get("DEVICE", ""):
-            return cls("cpu" if is_cpu(device) else device, f"DEVICE={device}")
-        if has_gpu():
-            return cls("cuda", "there is an NVIDIA GPU")
-        return cls("cpu", "no NVIDIA GPU: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it")
-
-    @property
-    def on_cpu(self) -> bool:
-        return self.device == "cpu"
+        return cls(is_cpu(device_of(()) if run is None else run.device), run=run)
 
     @property
     def ranks(self) -> int:

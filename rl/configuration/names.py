@@ -87,6 +87,12 @@ def named_device(words: Iterable[str]) -> str:
     return named[-1] if named else os.environ.get("DEVICE", "")
 
 
+def device_of(words: Iterable[str]) -> str:
+    """The file of verl/dph/config/device for a run with these words: the named one, else the CPU's if this machine has
+    no NVIDIA GPU and the run joins no Ray."""
+    return named_device(words) or ("cuda" if has_gpu() or joins_ray() else "cpu")
+
+
 def is_cpu(device: str) -> bool:
     """Whether a file of verl/dph/config/device is for the CPU."""
     return device.startswith("cpu")
@@ -118,11 +124,8 @@ def hint(word: str, known: Sequence[str], listed: str, before: str = "") -> str:
 
 def no_setting(key: str, names: Sequence[str]) -> str:
     """The sentence for an unknown name, with the settings that may be meant."""
-    if full := [name for name in names if name.endswith(f".{key}")]:
-        return f"{key} is not a setting: its full name is {' or '.join(full[:_SHOWN])}."
     by_end = {name.split(".")[-1]: name for name in names}
-    near = get_close_matches(key, names, n=_SHOWN)
-    near = near or [by_end[end] for end in get_close_matches(key.split(".")[-1], by_end, n=_SHOWN)]
-    if near:
-        return f"{key} is not a setting: did you mean {' or '.join(near)}?"
-    return f"{key} is not a setting: docs/reference/settings.md lists them."
+    meant = [name for name in names if name.endswith(f".{key}")] or get_close_matches(key, names)
+    meant = meant or [by_end[end] for end in get_close_matches(key.split(".")[-1], by_end)]
+    hint = f"did you mean {' or '.join(meant[:_SHOWN])}?" if meant else "docs/reference/settings.md lists them."
+    return f"{key} is not a setting: {hint}"

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose, methods, variables
-from rl.configuration.names import has_gpu, is_cpu, joins_ray, named_device
+from rl.configuration.names import device_of, is_cpu
 from rl.configuration.own_experiment import check_own_keys, check_taken
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.settle import settle
@@ -92,14 +92,8 @@ class Run:
         return {word.lstrip("+").partition("=")[0] for word in self.given}
 
     @property
-    def named_device(self) -> str:
-        return named_device(self.given)
-
-    @property
     def device(self) -> str:
-        """The file of verl/dph/config/device: the named one, else the CPU's if this machine has no NVIDIA GPU and the
-        run joins no Ray."""
-        return self.named_device or ("cuda" if has_gpu() or joins_ray() else "cpu")
+        return device_of(self.given)
 
     @property
     def overrides(self) -> list[str]:

@@ -14,7 +14,7 @@ from rl.checks import run as checks
 from rl.cluster.nodes import run_node
 from rl.common.cli import user_errors_exit
 from rl.configuration.arguments import run_of
-from rl.configuration.names import is_cpu, python
+from rl.configuration.names import is_cpu, named_device, python
 from rl.configuration.run import Run
 from rl.configuration.variables import check_variables, forget_empty_variables, known_variables
 from rl.launch.nodes import node_of
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         check_variables(os.environ)
         forget_empty_variables()
-        if is_cpu(run.device) and not run.named_device:
+        if is_cpu(run.device) and not named_device(run.given):
             sys.stderr.write("No NVIDIA GPU was found: DEVICE=cpu.\n")
         # The first node may still write the files, and checks them; the others wait for it.
         waits = os.environ.get("NODE_RANK", "0") != "0"

@@ -15,7 +15,7 @@ Usage = namedtuple("Usage", "total used free")
 
 
 def machine(device: str = "cuda", errors: dict[str, str] | None = None, **packages) -> Machine:
-    found = Machine(device, "in a test")
+    found = Machine(on_cpu=device == "cpu")
     found.packages = PACKAGES | {"errors": errors or {}} | packages
     return found
 
@@ -63,9 +63,9 @@ def test_a_python_that_is_broken_or_silent(tmp_path, monkeypatch):
         path = tmp_path / "python"
         path.write_text(f"#!/bin/sh\n{commands}\n")
         path.chmod(0o755)
-        finding = environment.python(Machine("cuda", "", str(path)))
+        finding = environment.python(Machine(on_cpu=False, python=str(path)))
         assert finding.status == "fail" and said in finding.found
-    assert "No such file or directory" in environment.python(Machine("cuda", "", str(tmp_path / "none"))).found
+    assert "No such file or directory" in environment.python(Machine(on_cpu=False, python=str(tmp_path / "none"))).found
 
 
 def test_disks(monkeypatch, tmp_path):
@@ -90,4 +90,4 @@ def test_the_device_is_chosen_as_a_script_chooses_it(monkeypatch, given, devices
     monkeypatch.setenv("DEVICE", given)
     monkeypatch.setattr("rl.configuration.names.Path.glob", lambda path, pattern: iter(devices))
     monkeypatch.setattr("rl.configuration.names.Path.exists", lambda path: False)
-    assert Machine.of(None).device == device
+    assert Machine.of(None).on_cpu == (device == "cpu")

@@ -17,8 +17,8 @@ ACTOR = "actor_rollout_ref.actor."
     ("program", "override", "sentence"),
     [
         (MAIN, f"{ACTOR}sft_loss_mod=js", f"not a setting: did you mean {ACTOR}sft_loss_mode or "),
-        (MAIN, "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: its full name is {ACTOR}sft_loss_coeff"),
-        (MAIN, "+actor.sft_loss_coeff=1", f"its full name is {ACTOR}sft_loss_coeff."),
+        (MAIN, "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: did you mean {ACTOR}sft_loss_coeff?"),
+        (MAIN, "+actor.sft_loss_coeff=1", f"did you mean {ACTOR}sft_loss_coeff?"),
         (MAIN, "device=cpuu", "Could not find 'device/cpuu'"),
         (MAIN, "device=cuda", "device=cuda needs a GPU, and torch finds none here"),
         (MAIN, "xyzzy=1", "xyzzy is not a setting: docs/reference/settings.md lists them."),

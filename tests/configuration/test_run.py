@@ -122,7 +122,7 @@ def test_a_run_that_joins_a_ray_trains_on_its_gpus(environment):
     """This machine may have none."""
     environment(RAY_ADDRESS="10.0.0.1:6379", GPUS_PER_NODE="8")
     run = run_of("js_kl", ["my_run"])
-    assert run.device == "cuda" and not run.named_device and "device=cuda" in run.overrides
+    assert run.device == "cuda" and "device=cuda" in run.overrides
 
 
 def test_a_program_without_the_launcher_checks_what_it_drops(environment):
