@@ -235,8 +235,7 @@ def methods_of(kind: str) -> str:
     """The methods of a kind: script, arguments and description."""
     rows = ["| script | arguments | what it does |", "|---|---|---|"]
     for name, method in methods(*([PREPARATION, PAPER] if kind == PAPER else [kind])).items():
-        words = " ".join(method.arguments)
-        rows.append(f"| `{name}.sh` | `{words}` | {_cell(method.description)} |")
+        rows.append(f"| `{name}.sh` | `{method.launch['arguments']}` | {_cell(method.description)} |")
     return "\n".join(rows)
 
 

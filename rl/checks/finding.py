@@ -7,6 +7,7 @@ setting, what was found and what to do.
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from rl.common.cli import find_user_error
@@ -37,24 +38,11 @@ class Finding:
     def sentence(self) -> str:
         return f"{self.found.removesuffix('.')}: {self.advice}" if self.advice else self.found
 
-    def as_json(self, name: str) -> dict[str, str]:
-        return {"check": name, "status": self.status, "found": self.found, "advice": self.advice}
 
-
-def ok(found: str) -> Finding:
-    return Finding("ok", found)
-
-
-def warn(found: str, advice: str) -> Finding:
-    return Finding("warn", found, advice)
-
-
-def fail(found: str, advice: str = "") -> Finding:
-    return Finding("fail", found, advice)
-
-
-def skipped(why: str) -> Finding:
-    return Finding("skipped", why)
+ok = partial(Finding, "ok")
+warn = partial(Finding, "warn")
+fail = partial(Finding, "fail")
+skipped = partial(Finding, "skipped")
 
 
 @dataclass(frozen=True)

@@ -66,11 +66,12 @@ def _read(run: Run, arguments: Sequence[str]) -> Run:
         else:
             rest.append(word)
     given: list[str] = []
-    for position in run.method.launch["arguments"]:
+    positions = run.method.launch["arguments"].split()
+    for position in positions:
         if not rest or _is_override(rest[0]):
             break
         given.append(_positional(run, position.strip("[]"), rest.pop(0)))
-    if run.method.launch["arguments"][0] == "NAME" and not given:
+    if positions[0] == "NAME" and not given:
         raise UserError(f"the run has no NAME; {run.usage}")
     for word in rest:
         if not _is_override(word):

@@ -87,17 +87,6 @@ class ConfigFile:
 
         return OmegaConf.merge(*(part.content.get("launch", {}) for part in reversed(self.parts)))  # type: ignore[return-value]
 
-    @property
-    def program(self) -> str:
-        """The module that runs this method."""
-        return self.launch["program"]
-
-    @property
-    def arguments(self) -> list[str]:
-        """This method's positional arguments, in brackets if they may be left out."""
-        names = self.launch["arguments"]
-        return [name if name in ("NAME", "[NAME]") else f"[{name}]" for name in names]
-
 
 @cache
 def _found(folder: Path, name: str) -> ConfigFile:

@@ -36,12 +36,12 @@ class Run:
 
     @property
     def program(self) -> str:
-        return self.method.program
+        return self.method.launch["program"]
 
     @property
     def usage(self) -> str:
-        words = " ".join(self.method.arguments)
-        return f"usage: {self.command} {words} [--dry-run[=config]] [--help] [experiment=NAME] [KEY=VALUE ...]"
+        words = f"{self.method.launch['arguments']} [--dry-run[=config]] [--help] [experiment=NAME] [KEY=VALUE ...]"
+        return f"usage: {self.command} {words}"
 
     @cached_property
     def composed(self) -> DictConfig:

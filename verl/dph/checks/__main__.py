@@ -5,6 +5,7 @@ PROGRAM is verl.dph.main or verl.dph.presample. Prints a JSON object per check (
 
 import json
 import sys
+from dataclasses import asdict
 from functools import partial
 
 from omegaconf import DictConfig
@@ -17,7 +18,7 @@ SHORT_WAIT_S = 5.0  # for the scorer; a run waits longer
 
 def print_findings(program: str, config: DictConfig) -> None:
     for name, finding in findings(config, program, SHORT_WAIT_S):
-        sys.stdout.write(json.dumps(finding.as_json(name)) + "\n")
+        sys.stdout.write(json.dumps({"check": name} | asdict(finding)) + "\n")
         sys.stdout.flush()
 
 
