@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rl import cli
 from rl.checks import run
-from rl.checks.doctor import CHECKS, findings, run_findings
+from rl.checks.doctor import CHECKS, run_findings
 from rl.checks.machine import Machine
 from rl.configuration.arguments import run_of
 from rl.configuration.run import Run
@@ -55,26 +54,6 @@ def test_a_run_that_can_start(doctor):
     assert lines["tokenizer"] == "ok       llama, 64 tokens" and "starts at step 0" in lines["checkpoint"]
     assert "a checkpoint takes about 0.272 MB" in lines["disk"]  # 22,688 parameters x 12 bytes
     assert "sql.yaml starts: http://127.0.0.1:" in lines["scorer"] and "databases asked: 1" in lines["scorer"]
-
-
-def test_arguments_that_the_script_rejects(capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["doctor", SCRIPT, "0.2"])
-    out, err = capsys.readouterr()
-    assert ended.value.code == 2 and err.startswith("Error: NAME is '0.2', a number") and not out
-
-
-def test_a_python_that_does_not_start(variables, monkeypatch, tmp_path):
-    """Nothing can be checked, and each line says so once."""
-    fake = tmp_path / "python"
-    fake.write_text("#!/bin/sh\necho 'error while loading shared libraries: libpython' >&2; exit 127\n")
-    fake.chmod(0o755)
-    for name, value in (variables | {"PYTHON": str(fake)}).items():
-        monkeypatch.setenv(name, value)
-    found = dict(findings([SCRIPT, "mine", *SMALL]))
-    assert found["python"].status == found["settings"].status == "fail"
-    assert {found[name].status for name in ("torch", "verl", "vLLM")} == {"skipped"}
-    assert "libpython" in found["python"].found and "libpython" in found["settings"].found
 
 
 def test_an_environment_without_packages(variables, tmp_path):

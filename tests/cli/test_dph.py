@@ -6,8 +6,6 @@ import re
 import subprocess
 import sys
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rl import cli
@@ -22,7 +20,6 @@ PROMISED = (
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
 HEAVY |= {"scipy", "sqlglot", "torch", "transformers", "verl"}
-OF_TRAINING = {"torch", "verl", "fastapi", "pandas", "transformers"}
 LOADED = f"""
 import contextlib, io, json, sys
 from rl.cli import COMMANDS, main
@@ -53,37 +50,6 @@ def test_help_loads_nothing_heavy():
     # Each line is what has been loaded so far; methods are read with OmegaConf.
     assert len(loaded) == len(cli.COMMANDS) + 1
     assert all({*found} <= {"omegaconf"} for found in loaded.values()), loaded
-
-
-@pytest.mark.parametrize(
-    ("command", "absent"),
-    [
-        ("inspect prompts.parquet", HEAVY - {"pyarrow", "numpy", "asyncio"}),
-        ("split --samples none.jsonl --data prompts.parquet", HEAVY - {"pyarrow", "numpy", "omegaconf"}),
-        # Arrow looks for pandas when it makes a table of Python objects.
-        ("prepare math-eval --file aime24=aime.jsonl --output out", HEAVY - {"pyarrow", "numpy", "pandas"}),
-        ("audit prompts.parquet --database-path nowhere", OF_TRAINING),
-        ("report --spec none.json --out out", OF_TRAINING),
-        ("compare none --out out", OF_TRAINING),
-    ],
-)
-def test_a_program_loads_what_it_needs(tmp_path, command, absent):
-    row = {"id": 1, "data_source": "math500", "prompt": [{"role": "user", "content": "1 + 1?"}]}
-    row["reward_model"] = {"style": "rule", "ground_truth": "2"}
-    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "prompts.parquet")
-    (tmp_path / "aime.jsonl").write_text('{"problem": "1 + 1?", "answer": "2"}\n')
-    code = f"""
-import sys
-from rl.cli import main
-try:
-    main({command.split()})
-finally:
-    print("LOADED", *sorted({absent} & set(sys.modules)))
-"""
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.stdout.splitlines()[-1] == "LOADED", done.stdout
 
 
 def test_the_overview_names_every_command(capsys):

@@ -3,7 +3,6 @@
 from rl.common import time_limits as limits
 from rl.configuration.programs import PROGRAMS
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
-from tests.programs import REPOSITORY
 
 
 def test_those_who_wait_outlast_what_they_wait_for():
@@ -13,11 +12,6 @@ def test_those_who_wait_outlast_what_they_wait_for():
         seconds = {name: field.default for name, field in scorer.model_fields.items() if name.endswith("_seconds")}
         # Gold and prediction have a grace each.
         assert sum(seconds.values()) + seconds["grace_seconds"] < limits.REQUEST_S, scorer
-
-
-def test_the_page_states_these_limits():
-    page = (REPOSITORY / "docs" / "howto" / "cluster.md").read_text()
-    assert f"the command has {limits.COMMAND_GRACE_S} s to end" in page
 
 
 def test_the_defaults_are_these_limits():

@@ -21,9 +21,3 @@ def test_every_metric_in_the_sources_is_in_the_table_and_the_other_way_round():
     ours = [metric.name for metric in ALL if metric.name.startswith("dph/") and "<" not in metric.name]
     shared = "\n".join([*texts, (REPOSITORY / "rl" / "metrics" / "response_groups.py").read_text()])
     assert not [name for name in ours if name not in shared and f'"{name.removeprefix("dph/")}"' not in shared]
-
-
-def test_what_a_reader_takes_for_the_policys_distance_cannot_be_negative():
-    """dph/divergence with k1 is the mean of log-ratios on the stored tokens, below 0 where they became likelier."""
-    shown = {metric.name for metric in ALL if metric.console or metric.title}
-    assert "dph/kl_ref_policy" in shown and "dph/divergence" not in shown

@@ -52,16 +52,6 @@ def test_what_prevents_the_installation_ends_it(name, value, sentence, machine, 
     assert line.startswith("Error: ") and sentence in line
 
 
-def test_what_a_login_node_may_lack_is_a_warning(machine, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(machine, "driver_cuda", lambda: None)
-    monkeypatch.setattr(machine.shutil, "which", lambda program: None)
-    monkeypatch.setattr(Path, "is_file", lambda path: False)
-    assert machine.main(str(tmp_path)) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert all(line.startswith("Warning: ") for line in lines)
-    assert [word in line for word, line in zip(("driver", "compiler", "Python.h"), lines, strict=True)] == [True] * 3
-
-
 def make(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         ["make", "install-gpu", *arguments], cwd=REPOSITORY, capture_output=True, text=True, timeout=60

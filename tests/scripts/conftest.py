@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -85,16 +86,9 @@ class Started:
             return config
 
 
-def values(started: Started) -> dict[str, str]:
-    """Every setting of a program as text."""
-    found = flat(OmegaConf.to_container(started.config(), resolve=True))
-    return {key: _text(value) for key, value in found}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{','.join(map(str, value))}]"
-    return "null" if value is None else str(value)
+def values(started: Started) -> dict[str, Any]:
+    """Every setting of a program."""
+    return dict(flat(OmegaConf.to_container(started.config(), resolve=True)))
 
 
 class Launcher:

@@ -43,12 +43,6 @@ def test_wrong_values(launcher, files, words, said):
         assert rejected(launcher, "llama/js_kl", "run", *words, *dry_run, **files).startswith(f"Error: {said}.")
 
 
-def test_variables_that_no_run_reads_any_more(launcher, files):
-    for name, key in {"TOTAL_STEPS": "trainer.total_training_steps", "SETTINGS": "experiment"}.items():
-        line = rejected(launcher, "llama/js_kl", "run", **files | {name: "3"})
-        assert f" {name} is not read any more: unset it, and give {key}=3 on the command line." in line
-
-
 @pytest.mark.parametrize(
     ("script", "given", "words"),
     [
