@@ -86,6 +86,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
         (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
         ({"distillation.enabled": True}, "does not go with distillation.enabled=True"),
+        ({f"{ACTOR}shuffle": True}, "actor.shuffle=True does not go with actor.sft_loss_mode=js_low_var: a mini"),
         ({f"{ACTOR}loss_agg_mode": "seq-mean-token-sum"}, "loss_agg_mode=seq-mean-token-sum does not go with"),
         ({f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean does not go with actor.sft_loss_mode=js"),
         (of_mode("none", store=False) | {f"{POLICY_LOSS}loss_mode": "geo_mean"}, "loss_mode=geo_mean is a mean over"),

@@ -39,12 +39,10 @@ SETTINGS = SMALL_RUN | {
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "128",  # several micro-batches a mini-batch
     "trainer.save_freq": str(STOP),
     "actor_rollout_ref.rollout.val_kwargs.n": "2",
+    "actor_rollout_ref.actor.checkpoint.save_contents": "[model,optimizer,extra,hf_model]",
+    "actor_rollout_ref.actor.optim.lr_warmup_steps": "5",
+    "actor_rollout_ref.actor.clip_ratio_high": "0.2",  # which the scripts choose differently
 }
-OVERRIDES = (
-    "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-    "actor_rollout_ref.actor.optim.lr_warmup_steps=5",
-    "actor_rollout_ref.actor.clip_ratio_high=0.2",  # which the scripts choose differently
-)
 TIME_LIMIT_S = 280
 
 
@@ -92,20 +90,23 @@ class Task:
 
     def train(self, script: str, name: str, *arguments: str, steps: int, code: int = 0, **environment: str) -> str:
         """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`. Its output."""
-        dump = f"trainer.rollout_data_dir={self.folder / 'rollouts' / name}"
-        steps_of_run = {"trainer.total_training_steps": str(steps)}
-        variables, words = apart(self.environment | steps_of_run | environment)
-        command = ["bash", f"scripts/llama/{script}.sh", name, *arguments, *words, *OVERRIDES, dump]
+        of_run = {f"trainer.{kind}_data_dir": str(self.folder / kind / name) for kind in ("rollout", "validation")}
+        of_run["trainer.total_training_steps"] = str(steps)
+        variables, words = apart(self.environment | of_run | environment)
+        command = ["bash", f"scripts/llama/{script}.sh", name, *arguments, *words]
         return output_of(command, environment=os.environ | variables, timeout=TIME_LIMIT_S, code=code)
 
     def metrics(self, name: str) -> dict[int, dict[str, float]]:
         """Every metric of every step of a run, by step."""
         return metrics_of(self.runs / name / "metrics")
 
+    def dumped(self, name: str, step: int, kind: str = "rollout") -> list[dict]:
+        """The answers of a step as verl writes them; `kind` is rollout or validation."""
+        return [json.loads(line) for line in (self.folder / kind / name / f"{step}.jsonl").read_text().splitlines()]
+
     def rollouts(self, name: str, step: int) -> list[tuple]:
         """(prompt, response, score) of every sample of a step."""
-        lines = (self.folder / "rollouts" / name / f"{step}.jsonl").read_text().splitlines()
-        return [(row["input"], row["output"], row["score"]) for row in map(json.loads, lines)]
+        return [(row["input"], row["output"], row["score"]) for row in self.dumped(name, step)]
 
     def checkpoint(self, name: str, step: int) -> Path:
         """The actor's checkpoint."""
@@ -113,9 +114,15 @@ class Task:
 
 
 @pytest.fixture(scope="session")
-def task(tmp_path_factory, scorer_server, word_llama):
+def place(tmp_path_factory, scorer_server, word_llama):
+    """A task without a run."""
+    return Task(tmp_path_factory.mktemp("task"), scorer_server, word_llama)
+
+
+@pytest.fixture(scope="session")
+def task(place):
     """js_kl with an anchor at once, and resumed."""
-    task = Task(tmp_path_factory.mktemp("resume"), scorer_server, word_llama)
+    task = place
     settings = {"trainer.test_freq": str(STOP), "data.sft_anchor_pt": str(task.folder / "anchor.pt")}
     task.train("js_kl", "at_once", "0.2", steps=TOTAL, **settings)
     for steps in (STOP, TOTAL):

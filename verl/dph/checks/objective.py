@@ -134,6 +134,8 @@ def _beside_divergence(config: DictConfig, mode: str) -> Iterator[str]:
             f"actor.policy_loss.loss_mode={actor.policy_loss.loss_mode} does not go with {mode}: it is a mean over "
             "responses, where the normalizations are token means; use another loss, such as vanilla or kl_cov."
         )
+    if actor.shuffle:
+        yield f"actor.shuffle=True does not go with {mode}: a mini-batch has a fixed share of D_pef rows; leave it out."
     if actor.strategy not in ("fsdp", "fsdp2"):
         yield f"actor.strategy={actor.strategy} does not go with {mode}: use fsdp or fsdp2."
     if config.get("distillation") and config.distillation.enabled:
@@ -211,7 +213,7 @@ def whole_mini_batches(config: DictConfig) -> Iterator[str]:
 def whole_shares(config: DictConfig) -> Iterator[str]:
     """verl cuts every mini-batch into as many equal parts as there are data-parallel ranks."""
     data, ranks = config.data, data_parallel_ranks(config)
-    if config.actor_rollout_ref.actor.generate_sft:
+    if config.actor_rollout_ref.actor.generate_sft or not mini_batches(config):  # rl/checks/run.py says the latter
         return
     found = {"data.train_batch_size x rollout.n": data.train_batch_size * config.actor_rollout_ref.rollout.n}
     found |= {"data.sft_batch_size": data.sft_batch_size} if rehearses(config) else {}

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import ray
 from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
@@ -171,8 +170,6 @@ class DPHTrainer(PPOTrainerSync):
             super()._update_actor(replace(batch, fields=fields), metrics)
             return batch
         config, actor = self.config, self.config.actor_rollout_ref.actor
-        if actor.shuffle:
-            self._shuffle(batch)
         explored = mini_batch_rows(config)[0]
         stored = self.feed.take(len(batch.keys) // explored)
         eta = self.feed.eta.value(self.global_steps)
@@ -190,16 +187,6 @@ class DPHTrainer(PPOTrainerSync):
             output = self.actor_rollout_wg.update_actor(mixed)
         metrics |= update_metrics(output["metrics"]) | {"dph/coefficient": eta}
         return batch  # without the D_pef rows: verl's metrics and clean-up see D_exp only
-
-    def _shuffle(self, batch: KVBatchMeta) -> None:
-        """actor.shuffle: deal each rank's D_exp rows to its mini-batches at random, anew in every step.
-
-        verl's own shuffle, in the workers, would break the fixed share of D_pef rows in each mini-batch.
-        """
-        seed = [self.config.actor_rollout_ref.actor.data_loader_seed, self.global_steps, self.local_trigger_step]
-        random = np.random.default_rng(seed)
-        size = len(batch.keys) // self.data_parallel_size()
-        batch.reorder([start + i for start in range(0, len(batch.keys), size) for i in random.permutation(size)])
 
     def data_parallel_size(self) -> int:
         """Ranks that see different rows."""
