@@ -57,7 +57,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({f"+{MODEL}override_config.rope_theta.base": 1}, "cannot be used: "),
         ({f"{MODEL}lora.rank": 8}, "lora.rank=8 makes no adapter with FSDP, which reads lora_rank"),
         ({f"{ACTOR}checkpoint.async_save": True}, "with it verl does not note which checkpoint is the newest"),
-        ({f"{MODEL}lora_rank": 8}, "lora_rank=8 does not go with the hf rollout, which takes whole weights, unless"),
         (of_mode("reverse_kl"), "sft_loss_mode=reverse_kl compares the policy's own samples"),
         (of_mode("reverse_kl", reference=True), "pef.pt has no effect with actor.sft_loss_mode=reverse_kl"),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),

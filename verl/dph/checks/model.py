@@ -186,11 +186,6 @@ def lora(config: DictConfig) -> Iterator[str]:
                     f"{prefix}.lora_rank."
                 )
         return
-    if config.actor_rollout_ref.rollout.name == "hf" and not model.lora.merge:
-        yield (
-            f"{prefix}.lora_rank={model.lora_rank} does not go with the hf rollout, which takes whole weights, unless "
-            f"it is merged: set {prefix}.lora.merge=True."
-        )
     # The reference's pass leaves no_lora_adapter in the batch for the critic's (trainer_base.py, _compute_values).
     if has_critic(config) and need_reference_policy(config):
         yield (

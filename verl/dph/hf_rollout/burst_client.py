@@ -19,8 +19,6 @@ from uuid import uuid4
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
-from verl.dph.hf_rollout.sampling import check_text_only
-
 # Requests made within this time travel together.
 WINDOW_SECONDS = 0.005
 
@@ -85,7 +83,8 @@ class BurstClient(LLMServerClient):
             ValueError: for images and the like.
             Exception: what the server raised for this request.
         """
-        check_text_only(request_id, multimodal)
+        if given := sorted(name for name, value in multimodal.items() if value):
+            raise ValueError(f"request {request_id}: the hf rollout takes text only, not {given}")
         loop = asyncio.get_running_loop()
         output = loop.create_future()
         item = (list(prompt_ids), dict(sampling_params), request_id), output

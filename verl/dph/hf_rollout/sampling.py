@@ -86,17 +86,6 @@ class SamplingParams:
         )
 
 
-def check_text_only(request_id: str, multimodal: Mapping[str, Any]) -> None:
-    """Reject a request with images or the like.
-
-    Raises:
-        ValueError: naming them.
-    """
-    given = sorted(name for name, value in multimodal.items() if value)
-    if given:
-        raise ValueError(f"request {request_id}: the hf rollout takes text only, not {given}")
-
-
 def end_ids(tokenizer: PreTrainedTokenizerBase, generation_config: GenerationConfig | None) -> frozenset[int]:
     """Ids at which an engine ends a response: the tokenizer's end token and those of the generation config."""
     listed = None if generation_config is None else generation_config.eos_token_id

@@ -27,7 +27,7 @@ from rl.common.errors import UserError
 from verl.dph.config.attention import EAGER, KEY, SDPA, soft_cap
 from verl.dph.hf_rollout import attention
 from verl.dph.hf_rollout.generation import Generation, Request, why_not
-from verl.dph.hf_rollout.sampling import SamplingParams, check_text_only, end_ids, stable_key, uniforms
+from verl.dph.hf_rollout.sampling import SamplingParams, end_ids, stable_key, uniforms
 from verl.dph.hf_rollout.weights import WeightStage
 
 logger = logging.getLogger(__name__)
@@ -133,7 +133,6 @@ class HFServer:
         sampling_params: dict[str, Any],
         request_id: str,
         burst: int | None = None,
-        **multimodal: Any,
     ) -> TokenOutput:
         """Continue a prompt.
 
@@ -142,7 +141,6 @@ class HFServer:
             sampling_params: see `SamplingParams.from_request`.
             request_id: for errors.
             burst: see `Request`.
-            multimodal: images and the like, which must be absent.
 
         Returns:
             token ids, their log-probabilities if asked for, and the weights' version in extra_fields["global_steps"].
@@ -151,7 +149,7 @@ class HFServer:
             ValueError: for an invalid request.
             RuntimeError: when the weights have not arrived, or the generation failed.
         """
-        request = self._read_request(list(normalize_token_ids(prompt_ids)), sampling_params, request_id, multimodal)
+        request = self._read_request(list(normalize_token_ids(prompt_ids)), sampling_params, request_id)
         request.burst = burst
         answer = asyncio.get_running_loop().create_future()
         self._queue.append((request, answer))
@@ -178,10 +176,7 @@ class HFServer:
             if ended:
                 yield {i: _outcome(tasks.pop(i)) for i in ended}
 
-    def _read_request(
-        self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, multimodal: dict[str, Any]
-    ) -> Request:
-        check_text_only(request_id, multimodal)
+    def _read_request(self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str) -> Request:
         room = self._max_length - len(prompt_ids)
         if not prompt_ids or room < 1:
             raise ValueError(
