@@ -7,12 +7,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl.cluster.scorer import temporary_scorer
-from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.run_lock import sole_run
 from rl.configuration import methods
@@ -69,37 +67,6 @@ def scorer_config(experiment: str = TINY.experiment) -> Path:
     return Path(settings("grpo", experiment).launch.scorer_config)
 
 
-def check_seed(option: str, seed: int) -> None:
-    """Raise a UserError for a seed that a later stage would reject."""
-    from rl.configuration.setting import SEED_LIMIT  # loads pydantic, and help must not
-
-    most = SEED_LIMIT - EVALUATION_SEED - 1
-    if not 0 <= seed <= most:
-        raise UserError(f"{option} is {seed}; it must be between 0 and {most}.")
-
-
-def check_device(device: str) -> None:
-    """Reject a GPU that is not there, and vLLM where it is not installed, before anything is made.
-
-    Raises:
-        UserError: saying what to do.
-    """
-    if is_cpu(device):
-        return
-    import torch
-
-    if not torch.cuda.is_available():
-        raise UserError(
-            f"--device {device} (make: DEVICE={device}) needs a GPU, and torch finds none here: leave it out to run on "
-            "the CPU; if there is one, look at nvidia-smi, CUDA_VISIBLE_DEVICES and torch's build."
-        )
-    if device == "cuda" and not find_spec("vllm"):
-        raise UserError(
-            "--device cuda (make: DEVICE=cuda) samples with vLLM, which is not installed here: install it, or use "
-            "cuda_hf, which samples with transformers."
-        )
-
-
 @dataclass(frozen=True)
 class Draw:
     """What has a seed of its own: the split, the stores (all from the same samples), and every evaluation.
@@ -147,7 +114,6 @@ class Experiment:
         base_seed: int = 0,
     ):
         self.device = device or model.device
-        check_device(self.device)
         self.model, self.model_path, self.base_seed = model, model_path, base_seed
         self.out, self.steps, self.seed = out, steps, seed
         self.in_domain = in_domain or model.in_domain
@@ -197,10 +163,6 @@ class Experiment:
         words = (f"launch.data={folder}", f"launch.samples={self._presampled}")
         return Draw(folder, seed, f"_s{seed}", f", seed {seed}", words)
 
-    def prepare(self, names: Iterable[str]) -> list[Stage]:
-        """Everything before the methods of these names are trained."""
-        return [*self.prepare_model(names), *self.prepare_data(names, self.own_draw)]
-
     def prepare_model(self, names: Iterable[str]) -> list[Stage]:
         """The task, the base model and its samples, also of the anchor's prompts if one of the methods needs them."""
         made, options = self.model, [f"--model={self.model_path}"] if self.model_path else []
@@ -209,7 +171,6 @@ class Experiment:
             "task",
             "Task: questions and their answers",
             _python("rl.demo.task", f"--kind={made.task}", f"--out={self.task}", *sizes),
-            seconds=3,
             outputs=[self.task / "sft.parquet"],
         )
         folders = (f"--task={self.task}", f"--out={self.base}")
@@ -217,7 +178,6 @@ class Experiment:
             "model",
             self.base_title,
             _python(made.base, *folders, f"--seed={self.base_seed}", *options),
-            seconds=made.base_seconds,
             environment={"OMP_NUM_THREADS": str(self.threads)},
             # Its folder may get another model.
             settings=[model_hash(source), tokenizer_hash(source)] if (source := self.model_path) else None,
@@ -248,7 +208,6 @@ class Experiment:
             "offline_sampling",
             [*words, f"presample.n={SAMPLES_PER_PROMPT}", f"launch.seed={self.seed}"],
             ranks=self.replicas,
-            seconds=10 + self.model.sample_seconds * samples,
             outputs=[path.parent],
             total=samples,
             count=lambda: samples_drawn([path], samples),
@@ -264,7 +223,7 @@ class Experiment:
             stages.append(self._split(draw, "unsolved", "Unsolved prompts", draw.folder / "unsolved", *options))
         # The default store comes first: it finds the near-perfect prompts that are explored after all.
         stores = dict.fromkeys(store for name in names for store in METHODS[name].stores)
-        return stages + [self._store(draw, name, [in_store(name), *STORES[name].words]) for name in stores]
+        return stages + [self._store(draw, name, [in_store(name), *STORES[name]]) for name in stores]
 
     def _split(self, draw: Draw, name: str, title: str, folder: Path, *options: str) -> Stage:
         """Split the training prompts by their samples into two files of the folder."""
@@ -272,7 +231,7 @@ class Experiment:
         experiment = (f"--experiment={self.model.experiment}", f"--n={SAMPLES_PER_PROMPT}")
         command = _python("rl.cli", "split", *files, *experiment, *options)
         parts = [folder / CORRECT_NAME, folder / WRONG_NAME]
-        return Stage(name + draw.suffix, title + draw.of_seed, command, seconds=2, outputs=parts, needs=["presample"])
+        return Stage(name + draw.suffix, title + draw.of_seed, command, outputs=parts, needs=["presample"])
 
     def _store(self, draw: Draw, name: str, words: list[str]) -> Stage:
         """Write one of STORES, or the default one, for which alone new samples are drawn."""
@@ -282,7 +241,6 @@ class Experiment:
             f"Reference log-probs of {'D_pef' if default else name}{draw.of_seed}",
             "get_correct_data_tensor",
             [*words, *draw.words, f"launch.seed={draw.seed}"],
-            seconds=50,
             outputs=[draw.folder / "pef.pt", draw.folder / "pef.samples.jsonl"] if default else [draw.folder / name],
             needs=["presample_anchor"] if name == ANCHOR else [("split" if default else "store") + draw.suffix],
         )
@@ -303,7 +261,6 @@ class Experiment:
             method.method,
             words,
             threads=self.threads,
-            seconds=50 + self.model.step_seconds * total,
             outputs=[run],
             total=total,
             count=lambda: steps_trained(run, total),
@@ -391,7 +348,6 @@ class Experiment:
             command,
             environment={"VERL_PLATFORM": "cpu"} if self.on_cpu else {},
             settings={"scorer": self.judged_by},
-            seconds=15 + self.model.sample_seconds * total,
             outputs=[folder],
             total=total,
             count=lambda: samples_drawn(folder.rglob("*.jsonl"), total),
@@ -424,24 +380,6 @@ class Experiment:
         """
         name = samples or run
         return method.description() | {"splits": _sample_files(name, name), "training_log": f"runs/{run}/{LOGS}"}
-
-    def stated_settings(self) -> dict[str, Any]:
-        """The settings that the experiment's file and the demo's own state, by name, without the model's path: the one
-        of the files is not this folder's."""
-        from omegaconf import OmegaConf
-
-        from rl.configuration.variables import raw
-
-        experiment = self.model.experiment
-        config = OmegaConf.merge(settings("js_kl", experiment), {"trainer": {"device": self.device.partition("_")[0]}})
-        files = [part for part in methods.experiment(experiment).parts if part.name in (experiment, "demo")]
-        names = dict.fromkeys(name for file in files for name in raw(file.content) if "." in name)
-        found = {name: OmegaConf.select(config, name) for name in names}
-        return {
-            name: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-            for name, value in found.items()
-            if not name.startswith("launch.") and name != "actor_rollout_ref.model.path"
-        }
 
 
 def _sample_files(evaluation: str, model: str) -> dict[str, dict[str, str]]:

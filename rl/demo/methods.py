@@ -1,11 +1,9 @@
 """The methods of the demo and the study: how each differs from its file in verl/dph/config/method."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
-from rl.common.text import listed
 from rl.configuration import ACTOR
 
 if TYPE_CHECKING:
@@ -15,32 +13,18 @@ CAP = "algorithm.success_cap"
 ANCHOR_FILES = "['${launch.folder}/task/anchor.parquet']"
 
 
-@dataclass(frozen=True)
-class Rehearsed:
-    """A D_pef store beside the default one.
-
-    Attributes:
-        words: the overrides of get_correct_data_tensor.
-        about: what it holds.
-    """
-
-    words: tuple[str, ...]
-    about: str
-
-
-# By name. All are of one pre-sampling, except for the expert's and the anchor's.
+# The stores besides the default one, by name: the overrides of get_correct_data_tensor. All are of one pre-sampling,
+# except for the expert's and the anchor's.
 EXPERT, ANCHOR = "expert", "anchor"
 STORES = {
-    "solved_all": Rehearsed(
-        ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"), "every correct sample of every solved prompt"
-    ),
-    EXPERT: Rehearsed(("data.sft_responses=${launch.folder}/task/expert.jsonl",), "the gold query of every prompt"),
-    ANCHOR: Rehearsed(
-        (
-            *("data.sft_coverage=all", "data.sft_responses_per_prompt=all", f"data.sft_files={ANCHOR_FILES}"),
-            *("data.sft_wrong_files=null", "data.sft_samples=${launch.folder}/data/generate_anchor/0.jsonl"),
-        ),
-        "every sample of prompts about a database that it does not explore",
+    # Every correct sample of every solved prompt.
+    "solved_all": ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"),
+    # The gold query of every prompt.
+    EXPERT: ("data.sft_responses=${launch.folder}/task/expert.jsonl",),
+    # Every sample of prompts about a database that is not explored.
+    ANCHOR: (
+        *("data.sft_coverage=all", "data.sft_responses_per_prompt=all", f"data.sft_files={ANCHOR_FILES}"),
+        *("data.sft_wrong_files=null", "data.sft_samples=${launch.folder}/data/generate_anchor/0.jsonl"),
     ),
 }
 
@@ -86,14 +70,6 @@ class Method:
     def definition(self) -> str:
         """The method's file and overrides: what a method of two studies must have in common."""
         return " ".join([self.method, *self.words])
-
-    @property
-    def about(self) -> str:
-        """What differs from the demo's description of all methods, "" for nothing."""
-        parts = [f"rehearses {listed(STORES[store].about for store in self.stores)}"] if self.stores else []
-        if self.method.endswith("_cap") or any(word.startswith(CAP) for word in self.overrides):
-            parts.append("learns nothing from a group of samples whose share of correct ones reaches the cap")
-        return " and ".join(parts)
 
     def description(self) -> dict[str, str | float]:
         """The method's label, family, eta and role in a report's specification."""
@@ -166,8 +142,5 @@ def method_names(text: str) -> list[str]:
     names = list(dict.fromkeys(name for name in text.split(",") if name))
     for name in names or ["nothing"]:
         if name not in METHODS:
-            of_file = [other for other, method in METHODS.items() if method.method == name]
-            near = of_file or get_close_matches(name, list(METHODS))
-            hint = f"did you mean {' or '.join(near)}?" if near else f"use some of {', '.join(METHODS)}."
-            raise UserError(f"--methods {text!r}: {name} is not a method; {hint}")
+            raise UserError(f"--methods {text!r}: {name} is not a method; use some of {', '.join(METHODS)}.")
     return names

@@ -18,19 +18,14 @@ class DemoModel:
         base: the module that makes the base model.
         title: of the stage that makes the base model.
         train, in_domain, out_of_domain: the numbers of questions.
-        methods: names of rl/demo/methods.py that it trains unless told: GRPO and the recipe of docs/howto/train.md.
         steps: training steps of each method.
         folder: the default folder of the output.
-        summary: the report's first paragraph, with {title}, {k}, {train}, {threshold}, {steps}, {prompts} and {n}.
-        caveats: the report's, without those on methods that were not run.
-        base_seconds, sample_seconds, step_seconds: expected on two cores, for the progress bar: of the stage that makes
-            the base model, of a sample and of a training step.
+        summary: what the report says of model and task.
+        caveat: the report's, besides those on its methods.
         at_once: programs at a time on a CPU. A single program has both cores.
-        bf16: whether a CPU that multiplies in bfloat16 does so.
-        pretrained: whether MODEL_PATH may name another model that is fine-tuned in its place.
+        pretrained: whether the model is a pretrained one, in whose place MODEL_PATH may name another. Where the CPU
+            multiplies in bfloat16, a pretrained model does so, and nothing is promised of it (promises.py).
         styles: the first words of responses that the report counts as styles; None for SQL, which has its own.
-        has_expert: whether its task has responses from elsewhere (rl/demo/methods.py, EXPERT).
-        has_checks: whether the exit code is 1 if a promise is not held (rl/evaluation/analysis/promises.py).
     """
 
     name: str
@@ -42,33 +37,18 @@ class DemoModel:
     train: int
     in_domain: int
     out_of_domain: int
-    methods: str
     steps: int
     folder: str
     summary: str
-    caveats: tuple[str, ...]
-    base_seconds: float
-    sample_seconds: float
-    step_seconds: float
-    at_once: int = 2
-    bf16: bool = False
-    pretrained: bool = False
+    caveat: str
+    at_once: int
+    pretrained: bool
     styles: tuple[str, ...] | None = None
-    has_expert: bool = True
-    has_checks: bool = True
 
     @property
     def device(self) -> str:
         """The file of verl/dph/config/device, if the user names none."""
-        return "cpu_bf16" if self.bf16 and has_bf16() else "cpu"
-
-
-def _road(others: str, rewards: str) -> str:
-    return (
-        "The model was pre-sampled {k} times on {train} prompts; those with at least {threshold} correct responses, "
-        f"answered correctly once more, are rehearsed (D_pef), {others}. Every method then trained {{steps}} steps of "
-        f"{{prompts}} prompts x {{n}} samples with verl, on rewards from {rewards}."
-    )
+        return "cpu_bf16" if self.pretrained and has_bf16() else "cpu"
 
 
 TINY = DemoModel(
@@ -81,17 +61,14 @@ TINY = DemoModel(
     train=384,
     in_domain=96,
     out_of_domain=96,
-    methods="grpo,recipe",
     steps=60,
     folder="outputs/demo",
     summary="A base model of 250 thousand parameters writes SQL in five styles for questions about two databases (in "
     "domain) and two that training never sees (out of domain). Half of the questions are ambiguous, in fine-tuning, "
-    "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which. "
-    + _road("the others explored (D_exp)", "executed queries"),
-    caveats=("docs/explanation/study.md has the means of several seeds, of 60 steps on 384 questions.",),
-    base_seconds=70,
-    sample_seconds=0.006,
-    step_seconds=3,
+    "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which.",
+    caveat="docs/explanation/study.md has the means of several seeds, of 60 steps on 384 questions.",
+    at_once=2,
+    pretrained=False,
 )
 SMOLLM2 = DemoModel(
     name="smollm2",
@@ -103,23 +80,14 @@ SMOLLM2 = DemoModel(
     train=192,
     in_domain=64,
     out_of_domain=16,
-    methods="grpo,recipe",
     steps=40,
     folder="outputs/smollm2",
-    summary="{title}, solves word problems with whole numbers and writes the solution in one of three ways; out of "
-    "domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer is "
-    "the second person's number in 70 % of them and both persons' in 30 %, and nothing says which. "
-    + _road("the others explored (D_exp), except those without a correct response", "the answer in the box"),
-    caveats=("Learning rate and eta have not been tuned for this model.",),
-    # Of the run in docs/tutorials/demo.md.
-    base_seconds=430,
-    sample_seconds=0.07,
-    step_seconds=32,
+    summary="The base model solves word problems with whole numbers and writes the solution in one of three ways; out "
+    "of domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer "
+    "is the second person's number in 70 % of them and both persons' in 30 %, and nothing says which.",
+    caveat="Learning rate and eta have not been tuned for this model.",
     at_once=1,
-    bf16=True,
     pretrained=True,
     styles=tuple(STYLES),
-    has_expert=False,
-    has_checks=False,
 )
 MODELS = {model.name: model for model in (TINY, SMOLLM2)}

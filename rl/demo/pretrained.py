@@ -190,20 +190,15 @@ def main() -> None:
     material.add_argument("--questions", type=Path, metavar="FILE", help="parquet of your own prepared SQL prompts")
     parser.add_argument("--out", type=output_folder, required=True, metavar="DIR", help="new folder of the model")
     parser.add_argument("--model", metavar="FOLDER", help=f"a Hugging Face folder in place of {NAME}")
-    parser.add_argument("--steps", type=int, help=f"of fine-tuning, default {SFT.steps}, or {SFT_QUESTIONS.steps}")
-    parser.add_argument("--batch-size", type=int, help=f"default {SFT.batch_size}, or {SFT_QUESTIONS.batch_size}")
     parser.add_argument("--seed", type=int, default=SEED, help="default %(default)s")
     arguments = parser.parse_args()
-    sft = SFT_QUESTIONS if arguments.questions else SFT
-    given = {"steps": arguments.steps, "batch_size": arguments.batch_size}
-    sft = replace(sft, **{name: value for name, value in given.items() if value is not None})
     with user_errors_exit():
         check_new(arguments.out)
         if arguments.task:
-            make_model(arguments.task, arguments.out, arguments.model, sft, arguments.seed)
+            make_model(arguments.task, arguments.out, arguments.model, SFT, arguments.seed)
             sys.stdout.write(f"Wrote the demo's base model to {arguments.out}.\n")
         else:
-            prompt, response = make_own_model(arguments.questions, arguments.out, arguments.model, sft)
+            prompt, response = make_own_model(arguments.questions, arguments.out, arguments.model, SFT_QUESTIONS)
             lengths = f"The longest prompt has {prompt} tokens, the longest gold response {response}"
             sys.stdout.write(f"Wrote {arguments.out}. {lengths}: set the lengths to these.\n")
 

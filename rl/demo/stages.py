@@ -1,7 +1,7 @@
 """A resumable pipeline of programs: a stage is skipped if it is done, and continued if it was interrupted.
 
-Stages run side by side, each as soon as those that it needs are done. A line is written when a stage starts and when it
-ends; a terminal also shows a bar for the whole, a log a line each minute. Times are minutes and seconds:
+Stages run side by side, each as soon as those that it needs are done. A line is written when a stage starts, each
+minute, and when it ends. Times are minutes and seconds:
 
     03:34 (5/10 done) Training GRPO  step 36/80  reward .76  left 03:10
 
@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from rl.common import atomic_write
 from rl.common.errors import UserError, cause_in
 from rl.common.parent_death import end_with_parent
@@ -31,12 +29,8 @@ from rl.common.processes import end_process_tree
 from rl.data.training_run import LOGS
 
 POLL_SECONDS = 0.5
-# The time between two lines of a stage in a log.
+# The time between two lines of a stage.
 LINE_SECONDS = 60.0
-# The time between two counts, because counting reads files.
-COUNT_SECONDS = 1.0
-# The share of the pipeline that must be done before the rest is estimated.
-SHARE_KNOWN = 0.1
 # The parts of a stage's identity, as the reason why it starts again.
 _CHANGED = {
     "command": "another command",
@@ -54,7 +48,6 @@ class Stage:
         name: names its mark and its log file.
         title: shown to the user.
         command: argv.
-        seconds: expected on two cores, start-up included.
         environment: further variables that decide its result.
         settings: what else decides its result, JSON-serialisable.
         outputs: files and folders that it owns; they are deleted before it starts from scratch.
@@ -66,7 +59,6 @@ class Stage:
     name: str
     title: str
     command: Sequence[str]
-    seconds: float
     environment: dict[str, str] = field(default_factory=dict)
     settings: Any = None
     outputs: Sequence[Path] = ()
@@ -76,98 +68,24 @@ class Stage:
 
 
 class Running:
-    """A stage under way: `share`, 0 to 1, is done, and `text` says so with an estimate of the rest.
+    """A stage under way."""
 
-    A stage's rate is measured from its first step, without its start-up.
-    """
-
-    def __init__(self, stage: Stage):
-        self.stage = stage
+    def __init__(self, stage: Stage, process: subprocess.Popen):
+        self.stage, self.process = stage, process
         self.started = self.said = time.monotonic()
-        self.share, self.text = 0.0, "starting"
-        self._at_start = stage.count()[0] if stage.count else 0
-        self._first: tuple[float, int] | None = None  # the time of the first new count, and the count
+        self._before: tuple[float, int] | None = None  # the time of the last line, and how much was done then
 
-    def look(self, now: float) -> None:
-        """Count the stage's progress; a stage without counts is estimated by time."""
-        total, expected = self.stage.total, self.stage.seconds
-        if self.stage.count is None or total is None:
-            self.share = min((now - self.started) / expected, 0.99)
-            self.text = f"{clock(now - self.started)} of about {clock(expected)}"
-            return
-        reached, self.text = self.stage.count()
-        self.share = min(reached / total, 1.0)
-        if self._first and reached > self._first[1]:
-            since, done = self._first
-            self.text += f"  left {clock((now - since) / (reached - done) * (total - reached))}"
-        elif self._first is None and reached != self._at_start:  # fewer, where training resumed from its checkpoint
-            self._first = now, reached
-
-
-class Progress:
-    """All stages of a run, `at_once` of them side by side; a context manager."""
-
-    def __init__(self, stages: Sequence[Stage], at_once: int = 1):
-        self._count, self._at_once = len(stages), at_once
-        self._ended, self._expected = 0, sum(stage.seconds for stage in stages)
-        self._skipped = self._done = 0.0  # expected seconds of ended stages
-        self._running: dict[str, Running] = {}
-        self._started = self._looked = time.monotonic()
-        self._bar = tqdm(total=1.0, leave=False, dynamic_ncols=True) if sys.stderr.isatty() else None
-
-    def __enter__(self) -> "Progress":
-        expected = clock(self._expected / self._at_once)
-        tqdm.write(f"{self._count} stages, about {expected} on two idle cores", file=sys.stderr)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def start(self, stage: Stage, how: str = "starts", reason: str = "") -> None:
-        """A stage starts or continues; or it starts again for a reason."""
-        self._say(stage, f"starts again ({reason})" if reason else how)
-        self._running[stage.name] = Running(stage)
-
-    def end(self, stage: Stage) -> None:
-        running = self._running.pop(stage.name)
-        self._ended, self._done = self._ended + 1, self._done + stage.seconds
-        self._say(stage, f"done in {clock(time.monotonic() - running.started)}")
-
-    def skip(self, stage: Stage) -> None:
-        self._ended, self._skipped = self._ended + 1, self._skipped + stage.seconds
-        self._say(stage, "already done, skipped")
-
-    def update(self) -> None:
-        """Draw the bar, or write the lines that are due; call it often."""
-        now = time.monotonic()
-        if now - self._looked < COUNT_SECONDS:
-            return
-        self._looked = now
-        for running in self._running.values():
-            running.look(now)
-            if self._bar is None and now - running.said >= LINE_SECONDS:
-                running.said = now
-                self._say(running.stage, running.text)
-        if self._bar is not None:
-            self._bar.n, whole = self._of_whole(now)
-            under_way = [f"{running.stage.title}: {running.text}" for running in self._running.values()]
-            text = "; ".join([whole, *under_way]).replace("{", "{{").replace("}", "}}")  # a title may hold a path
-            self._bar.bar_format = "{percentage:3.0f}%|{bar:12}| " + text
-            self._bar.refresh()
-
-    def _of_whole(self, now: float) -> tuple[float, str]:
-        """The whole run's share and text, in which stages weigh their expected seconds."""
-        done = self._done + sum(running.share * running.stage.seconds for running in self._running.values())
-        to_do = self._expected - self._skipped
-        text = f"{clock(now - self._started)}  {self._ended}/{self._count} done"
-        if done > SHARE_KNOWN * to_do:
-            text += f"  left {clock((now - self._started) / done * (to_do - done))}"
-        return (self._skipped + done) / self._expected, text
-
-    def _say(self, stage: Stage, text: str) -> None:
-        ended = f"({self._ended}/{self._count} done)"
-        tqdm.write(f"{clock(time.monotonic() - self._started)} {ended} {stage.title}  {text}", file=sys.stderr)
+    def line(self, now: float) -> str:
+        """How much is done, and from the second line on how long the rest takes at the rate since the last one."""
+        self.said = now
+        if self.stage.count is None or self.stage.total is None:
+            return f"running for {clock(now - self.started)}"
+        reached, text = self.stage.count()
+        if self._before and reached > self._before[1]:  # fewer, where training resumed from its checkpoint
+            since, done = self._before
+            text += f"  left {clock((now - since) / (reached - done) * (self.stage.total - reached))}"
+        self._before = now, reached
+        return text
 
 
 def clock(seconds: float) -> str:
@@ -188,6 +106,7 @@ class Pipeline:
         self.out, self.environment = out, environment
         self.hashes: dict[str, str] = {}
         self.seconds: dict[str, float] = {}  # by finished stage
+        self._started, self._number = time.monotonic(), 0  # of this run, and of its stages
         for name in ("stages", "logs"):
             (out / name).mkdir(parents=True, exist_ok=True)
 
@@ -202,32 +121,41 @@ class Pipeline:
             UserError: a program failed; with its error and the path of its log. The other programs are ended, and
                 continue in the next run.
         """
-        waiting, running = list(stages), dict[subprocess.Popen, tuple[Stage, float]]()  # and when it started
-        with Progress(stages, at_once) as progress:
-            try:
-                while waiting or running:
-                    while len(running) < at_once and (stage := self._next_of(waiting)):
-                        waiting.remove(stage)
-                        if self._is_done(stage):
-                            progress.skip(stage)
-                        else:
-                            running[self._start(stage, progress)] = stage, time.monotonic()
-                    if waiting and not running:
-                        raise ValueError(f"{waiting[0].name} needs {waiting[0].needs}, and nothing makes one of them.")
-                    time.sleep(POLL_SECONDS if running else 0)
-                    for process in [process for process in running if process.poll() is not None]:
-                        stage, started = running.pop(process)
-                        if process.returncode:
-                            raise UserError(
-                                f"{stage.title} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})"
-                            )
-                        self.seconds[stage.name] = time.monotonic() - started
-                        self._write_mark(stage, seconds=self.seconds[stage.name])
-                        progress.end(stage)
-                    progress.update()
-            finally:
-                for process in running:
-                    end_process_tree(process)
+        waiting, running = list(stages), list[Running]()
+        self._started, self._number = time.monotonic(), len(stages)
+        try:
+            while waiting or running:
+                while len(running) < at_once and (stage := self._next_of(waiting)):
+                    waiting.remove(stage)
+                    if self._is_done(stage):
+                        self._say(stage, "already done, skipped")
+                    else:
+                        running.append(self._start(stage))
+                if waiting and not running:
+                    raise ValueError(f"{waiting[0].name} needs {waiting[0].needs}, and nothing makes one of them.")
+                time.sleep(POLL_SECONDS if running else 0)
+                now = time.monotonic()
+                for of in [*running]:
+                    if of.process.poll() is not None:
+                        running.remove(of)
+                        self._end(of, now - of.started)
+                    elif now - of.said >= LINE_SECONDS:
+                        self._say(of.stage, of.line(now))
+        finally:
+            for of in running:
+                end_process_tree(of.process)
+
+    def _end(self, running: Running, seconds: float) -> None:
+        stage = running.stage
+        if running.process.returncode:
+            raise UserError(f"{stage.title} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})")
+        self.seconds[stage.name] = seconds
+        self._write_mark(stage, seconds=seconds)
+        self._say(stage, f"done in {clock(seconds)}")
+
+    def _say(self, stage: Stage, text: str) -> None:
+        ended = f"({len(self.seconds)}/{self._number} done)"
+        sys.stderr.write(f"{clock(time.monotonic() - self._started)} {ended} {stage.title}  {text}\n")
 
     def log(self, stage: Stage) -> Path:
         return self.out / "logs" / f"{stage.name}.log"
@@ -289,22 +217,22 @@ class Pipeline:
             if (mark := self._mark(path.stem)) and name in mark["needs"]:
                 self._forget(path.stem)
 
-    def _start(self, stage: Stage, progress: Progress) -> subprocess.Popen:
-        mark, reason = self._mark(stage.name), ""
-        continues = mark is not None and mark["hash"] == self.hashes[stage.name] and "seconds" not in mark
-        if not continues:
+    def _start(self, stage: Stage) -> Running:
+        mark = self._mark(stage.name)
+        how = "starts" if mark is None else "continues"
+        if mark is None or mark["hash"] != self.hashes[stage.name] or "seconds" in mark:
             if mark is not None:
                 now = self._identity(stage)
                 changed = [words for name, words in _CHANGED.items() if mark.get(name) != now[name]]
-                reason = ", ".join(changed) or "an output is missing"
+                how = f"starts again ({', '.join(changed) or 'an output is missing'})"
             self._forget(stage.name)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             self._write_mark(stage)
-        progress.start(stage, "continues" if continues else "starts", reason)
+        self._say(stage, how)
         with open(self.log(stage), "wb") as log:
             # A session of its own: Ctrl-C reaches the program only through end_process_tree.
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 stage.command,
                 env=os.environ | self.environment | stage.environment,
                 stdin=subprocess.DEVNULL,
@@ -313,6 +241,7 @@ class Pipeline:
                 start_new_session=True,
                 preexec_fn=end_with_parent,
             )
+        return Running(stage, process)
 
 
 def samples_drawn(files: Iterable[Path], total: int) -> tuple[int, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rl.common.cli import as_shown, output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import GROUPS, Experiment, check_seed, ignore_variables
+from rl.demo.experiment import GROUPS, Experiment, ignore_variables
 from rl.demo.methods import METHODS, method_names
 from rl.demo.stages import Stage
 
@@ -158,16 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
     exit_on_sigterm()
     ignore_variables()
     started = time.monotonic()
-    if options.parts:
-        with user_errors_exit():
-            for name in ("methods", "seeds", "steps", "long_steps", "base_seed", "jobs"):
-                if getattr(options, name) != parser().get_default(name):
-                    raise UserError(f"--{name.replace('_', '-')} has no effect with --parts: leave it out.")
-            sys.stdout.write(f"{_join(options.out, options.parts).read_text()}\n")
-        return 0
     with user_errors_exit(resumes=True):
         methods = method_names(options.methods)
-        seeds = _seeds(options.seeds)
+        seeds = list(dict.fromkeys(_numbers("--seeds", options.seeds)))
         for name in ("steps", "jobs"):
             if getattr(options, name) < 1:
                 raise UserError(f"--{name} is {getattr(options, name)}; it must be at least 1.")
@@ -206,33 +199,8 @@ def parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
-    add(
-        "--parts",
-        type=Path,
-        nargs="+",
-        metavar="JSON",
-        help="train nothing: join the study.json of other machines, which have other seeds, in --out",
-    )
     add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
     return parser
-
-
-def _join(out: Path, parts: Sequence[Path]) -> Path:
-    from rl.evaluation.over_seeds import read_values, write_parts
-
-    if (out / "study.json").resolve() in {part.resolve() for part in parts}:
-        raise UserError(f"--out {out} holds one of the parts, which would be replaced: name another folder.")
-    first = read_values(parts[0])
-    if missing := [column for column in IN_COLUMNS if column not in first["columns"]]:
-        raise UserError(f"{parts[0]} has no {missing[0]}: give files study.json of python -m rl.demo.study.")
-    return write_parts(out, "study", parts, BASELINES, primary(first["methods"]))
-
-
-def _seeds(text: str) -> list[int]:
-    seeds = _numbers("--seeds", text)
-    for seed in seeds:
-        check_seed("--seeds", seed)
-    return list(dict.fromkeys(seeds))
 
 
 def _numbers(option: str, text: str) -> list[int]:

@@ -39,11 +39,6 @@ def response_text(solution: str) -> str:
     return f"{FENCE_OPEN}{solution}{FENCE_CLOSE}"
 
 
-def question_line(message: str) -> str:
-    """The part of a user's message that CHAT_TEMPLATE keeps."""
-    return message.split(f"{QUESTION_HEADING}\n")[-1].split("\n")[0]
-
-
 def vocabulary(words: Iterable[str] | None = None) -> dict[str, int]:
     """{token: id}: special tokens, newline and fences, then `words` (default: the demo's)."""
     if words is None:

@@ -32,12 +32,12 @@ def report() -> dict:
     }
 
 
-def test_the_table_has_a_row_per_model_and_both_domains(report):
-    assert run.results_table(report).splitlines() == [
-        "In per cent of 96 questions, and of 96 about what training never saw (new):",
-        "Model   Greedy  Pass@1  Pass@8  Pass@32  Styles  new Pass@1  new Pass@8  new Pass@32",
-        "Base      61.7    40.0    87.5    100.0    4.12        40.0        87.5        100.0",
-        "DPH-JS    61.7    50.0    87.5    100.0    4.12        50.0        87.5        100.0",
+def test_the_tables_have_a_row_per_model(report):
+    assert run.results_tables(report).splitlines()[:4] == [
+        "In domain, 96 questions, shares in per cent:",
+        "Model   Greedy  Pass@1  Pass@8  Pass@32  Styles",
+        "Base      61.7    40.0    87.5    100.0    4.12",
+        "DPH-JS    61.7    50.0    87.5    100.0    4.12",
     ]
 
 
@@ -53,27 +53,15 @@ def test_the_command_of_a_report_names_the_model(tmp_path):
 
 
 def test_the_report_says_what_the_studys_means_are_of():
-    assert f"of {STEPS} steps on {IN_DOMAIN_QUESTIONS} questions" in TINY.caveats[0]
+    assert f"of {STEPS} steps on {IN_DOMAIN_QUESTIONS} questions" in TINY.caveat
 
 
-def test_the_end_says_what_holds_and_where_to_go_on(report, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_end_says_whether_the_promises_hold(report, capsys, tmp_path):
     demo = run.Demo(tmp_path / "out", ["grpo", "dph_js"], steps=60, seed=1)
     (tmp_path / "out" / "report.json").write_text(json.dumps(report))
-    run._print_summary(demo, [], 444)
-    printed = capsys.readouterr().out
-    said = "\nSelf-test passed (fixed thresholds, not significance).\n7.4 minutes.\n"
-    assert said + "Report, with intervals and tests: out/report.html\nNext:\n" in printed
-    assert "dph_js" not in printed.partition("Next:")[0]
-    run._print_summary(demo, ["grpo has a style entropy of 0.50 in domain."], 444)
-    assert "Self-test passed" not in capsys.readouterr().out
-    commands = [line.partition("  # ")[0] for line in printed.partition("Next:\n")[2].splitlines()]
-    assert len(commands) == 2
-    for command in commands:
-        program, *words = shlex.split(command)
-        assert program.endswith("/dph")
-        name, arguments = cli.resolve(words)
-        cli.parser_of(name).parse_args(arguments)
+    for failures in ([], ["grpo has a style entropy of 0.50 in domain."]):
+        run._print_summary(demo, failures, 444)
+        assert ("Self-test passed" in capsys.readouterr().out) == (not failures)
 
 
 @pytest.mark.parametrize(("folder", "shown"), [("out", "out"), ("../elsewhere/demo", "{tmp_path}/elsewhere/demo")])
@@ -86,30 +74,17 @@ def test_paths_outside_the_working_directory_are_absolute(report, capsys, tmp_pa
     run._print_summary(demo, [], 444)
     end = capsys.readouterr().out.partition("Report, with intervals and tests: ")[2]
     assert end.startswith(f"{shown}/report.html\n") and "../" not in end
-    assert f" {shown}/data/pef.pt " in end
+    program, *words = shlex.split(end.partition("Next:\n")[2], comments=True)
+    assert program.endswith("/dph") and words[-1] == f"{shown}/data/pef.pt"
+    name, arguments = cli.resolve(words)
+    cli.parser_of(name).parse_args(arguments)
     assert f"dph demo --out {shown} " in demo.command
-
-
-def test_a_method_that_the_task_does_not_fit_is_rejected_before_the_first_stage(tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run.main(["--model", "smollm2", "--methods", "grpo,chord_mu", "--out", str(tmp_path / "out")])
-    assert ended.value.code == 2 and not (tmp_path / "out").exists()
-    assert (
-        "--methods names chord_mu, whose expert responses only the task of --model tiny has" in capsys.readouterr().err
-    )
-
-
-def test_a_seed_that_the_sampler_rejects_is_rejected_before_the_first_stage(tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run.main(["--seed", "-1", "--out", str(tmp_path / "out")])
-    assert ended.value.code == 2 and not (tmp_path / "out").exists()
-    assert "--seed is -1; it must be between 0 and 4294967195." in capsys.readouterr().err
 
 
 def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MODEL_PATH", f"{tmp_path}/none")
     with pytest.raises(SystemExit) as ended:
         run.main(["--model", "smollm2", "--out", str(tmp_path / "out")])
-    assert ended.value.code == 2 and not (tmp_path / "out").exists()
+    assert ended.value.code == 2 and not (tmp_path / "out" / "task").exists()
     [sentence] = capsys.readouterr().err.splitlines()
-    assert sentence.startswith(f"Error: MODEL_PATH={tmp_path}/none holds no config.json (the model folder")
+    assert sentence.startswith("Error: ") and f"{tmp_path}/none" in sentence

@@ -1,5 +1,6 @@
 """Stages as real programs: done once, side by side, ended together, continued."""
 
+import json
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, process_tree
 from rl.demo import stages
-from rl.demo.stages import Pipeline, Stage
+from rl.demo.stages import Pipeline, Running, Stage, samples_drawn, steps_trained
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def stage(folder, name: str, program: str = "", needs=()) -> Stage:
     """Adds a line to its file, then does `program`."""
     file = folder / f"{name}.txt"
     code = f"import pathlib, sys, time\nwith open({str(file)!r}, 'a') as f: f.write('ran\\n')\n{program}"
-    return Stage(name, name.title(), [sys.executable, "-c", code], seconds=1, outputs=[file], needs=list(needs))
+    return Stage(name, name.title(), [sys.executable, "-c", code], outputs=[file], needs=list(needs))
 
 
 def runs(folder, name: str) -> int:
@@ -159,7 +160,7 @@ def test_a_stage_ends_with_a_demo_that_is_killed(tmp_path):
     demo = f"""
 from pathlib import Path
 from rl.demo.stages import Pipeline, Stage
-Pipeline(Path({str(tmp_path)!r}), {{}}).run([Stage("a", "A", {forever!r}, seconds=1)])
+Pipeline(Path({str(tmp_path)!r}), {{}}).run([Stage("a", "A", {forever!r})])
 """
     program = subprocess.Popen([sys.executable, "-c", demo])
     until = time.monotonic() + 30
@@ -177,3 +178,49 @@ def test_a_file_that_is_not_a_mark_is_named(text, tmp_path):
     (tmp_path / "stages" / "a.json").write_text(text)
     with pytest.raises(UserError, match="a.json is not the mark of a stage: delete it"):
         Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        # The first line has no estimate: what was done before is not in the rate.
+        [(1060, 60, ""), (1120, 70, "  left 01:00")],
+        # A run that was killed after its checkpoint repeats steps.
+        [(1060, 69, ""), (1120, 61, ""), (1180, 62, "  left 18:00")],
+    ],
+)
+def test_the_rest_is_estimated_from_the_steps_since_the_last_line(looks):
+    steps = [0]
+    training = Stage("train", "Training", [], total=80, count=lambda: (steps[0], f"step {steps[0]}/80"))
+    running = Running(training, None)
+    for now, steps[0], left in looks:
+        assert running.line(now) == f"step {steps[0]}/80{left}"
+
+
+def test_a_line_is_written_at_the_start_while_it_runs_and_at_the_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(stages, "LINE_SECONDS", 0.1)
+    Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "time.sleep(.5)"), stage(tmp_path, "b")])
+    lines = capsys.readouterr().err.splitlines()
+    said = [line.partition(" done) ")[2] for line in lines]
+    assert said[0] == "A  starts" and said[1] == "A  running for 00:00" and lines[-1].startswith("00:0")
+    assert "(1/2 done) A  done in 00:0" in "".join(lines) and "(2/2 done) B  done in 00:0" in lines[-1]
+
+
+def test_what_is_there_is_counted_while_it_is_written(tmp_path):
+    run = tmp_path / "runs" / "grpo"
+    assert steps_trained(run, 80) == (0, "step 0/80")
+    log = run / "metrics" / "20261122-163823.jsonl"
+    log.parent.mkdir(parents=True)
+    rows = [json.dumps({"step": step, "data": {"critic/score/mean": step / 40}}) for step in range(1, 38)]
+    log.write_text("\n".join(rows)[:-9])  # the last line is being written
+    assert steps_trained(run, 80) == (36, "step 36/80  reward .90")
+    # A run that continues at a checkpoint logs into a file of its own.
+    resumed = log.with_name("20261122-170000.jsonl")
+    resumed.touch()
+    assert steps_trained(run, 80)[0] == 36
+    resumed.write_text(rows[19] + "\n")
+    assert steps_trained(run, 80)[0] == 20
+    samples = tmp_path / "0.jsonl"
+    assert samples_drawn([samples], 3072) == (0, "sample 0/3,072")
+    samples.write_text("{}\n" * 1500 + "{")
+    assert samples_drawn([samples], 3072) == (1500, "sample 1,500/3,072")
