@@ -16,7 +16,7 @@ import numpy as np
 
 from rl.common.cli import user_errors_exit
 from rl.evaluation.analysis.trade_off import base_values, trade_offs_over_seeds
-from rl.evaluation.over_seeds import SIGNIFICANT, read_values
+from rl.evaluation.over_seeds import SIGNIFICANT
 from rl.evaluation.report.answer_grid import answer_files
 from rl.evaluation.report.pareto_figure import pareto_files
 from rl.evaluation.table import p_in_words
@@ -140,10 +140,10 @@ def main(arguments: list[str] | None = None) -> None:
     if options.anchor:
         (STUDY / "anchor.json").write_text(json.dumps(of_anchor(options.anchor), indent=1) + "\n")
     with user_errors_exit():
-        values, older = (read_values(STUDY / name) for name in ("board.json", "seeds.json"))
+        values, older = (json.loads((STUDY / name).read_text()) for name in ("board.json", "seeds.json"))
     anchored = json.loads((STUDY / "anchor.json").read_text())
     parts = {"board": means(values), "primary": primary(values), "anchor": anchor_table(anchored)}
-    parts["explored"] = means(read_values(STUDY / "explored.json"))
+    parts["explored"] = means(json.loads((STUDY / "explored.json").read_text()))
     parts["older"] = means(older, without=values["methods"])
     # The site wants tables apart from other lines.
     PAGE.write_text(written(PAGE.read_text(), {name: f"\n{table}\n" for name, table in parts.items()}))

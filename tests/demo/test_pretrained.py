@@ -114,7 +114,7 @@ def test_own_questions_teach_every_other_gold_query(tmp_path, monkeypatch, capsy
     tokenizer = build_tokenizer({word for i, gold in enumerate(golds) for word in f"older than {gold}".split()})
     build_model(tokenizer, Shape(), seed=0).save_pretrained(tmp_path / "source")
     tokenizer.save_pretrained(tmp_path / "source")
-    words = ["--questions", data, "--out", tmp_path / "model", "--model", tmp_path / "source", "--steps", 3]
+    words = ["--questions", data, "--out", tmp_path / "model", "--model", tmp_path / "source"]
     taught = []
     monkeypatch.setattr(
         pretrained, "train_model", lambda folder, model, tokenizer, examples, sft: taught.extend(examples)

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rl.common.errors import UserError
 from rl.evaluation.analysis.paired_test import holm
 from rl.evaluation.over_seeds import (
-    Difference,
     OverSeeds,
     columns_of,
     compared,
     differences,
     seeds_page,
     values_of,
-    write_parts,
     write_seeds,
 )
 from rl.evaluation.spec import specification
@@ -104,38 +101,15 @@ def test_primary_comparisons_are_corrected_together_and_with_the_base(written):
     assert "| GRPO minus base | – | 0.375 ± 1.588, p 0.614 |" in named
 
 
-def minus_base(drawn_with: list[int] | None, again: list[float] | None = None) -> Difference:
-    """A method's differences .08, .10, .12 and .14 from the base's .42: the mean of its draws .40 and .44, or one."""
-    draws = {"base": [0.42] * 4} if again is None else {"base": [0.84 - value for value in again], "base_again": again}
-    values = {"grpo": [0.5, 0.52, 0.54, 0.56], **draws}
+def test_a_difference_from_the_base_is_from_the_mean_of_its_draws():
+    """.08, .10, .12 and .14 above .42: the mean's variance is .02^2 * 5/3 / 4 = 1/6000, with 3 degrees of freedom."""
+    values = {"grpo": [0.5, 0.52, 0.54, 0.56], "base": [0.40] * 4, "base_again": [0.44] * 4}
     columns = {name: [{"Pass@1": value} for value in of] for name, of in values.items()}
-    found = differences(columns, {("grpo", "base"): ["Pass@1"]}, drawn_with)["grpo - base"]["Pass@1"]
-    assert found.mean == pytest.approx(0.11) and found.p_holm == found.p
-    return found
-
-
-# Four seeds: variance of the mean .02^2 * 5/3 / 4 = 1/6000, 3 degrees of freedom. The draws differ by .04: one has the
-# variance .0008, their mean .0004. Of two pairs of draws with two seeds each, a third of it is not in the spread.
-OF_SEEDS, OF_DRAWS = 1 / 6000, 0.0004
-
-
-@pytest.mark.parametrize(
-    ("drawn_with", "again", "variance", "pairs"),
-    [
-        (None, None, 0.0, 1),  # a single draw does not show its error
-        (None, [0.44] * 4, OF_DRAWS, 1),
-        ([0, 0, 0, 0], [0.44] * 4, OF_DRAWS, 1),
-        ([0, 0, 1, 1], [0.44] * 4, OF_DRAWS / 3, 2),
-        ([0, 1, 2, 3], [0.44] * 4, 0.0, 4),
-    ],
-)
-def test_a_difference_from_the_base_has_the_error_of_its_draws(drawn_with, again, variance, pairs):
-    found = minus_base(drawn_with, again)
-    total = OF_SEEDS + variance
-    freedom = min(3, total**2 / (OF_SEEDS**2 / 3 + variance**2 / pairs))
-    half = stats.t.ppf(0.975, freedom) * total**0.5
+    found = differences(columns, {("grpo", "base"): ["Pass@1"]})["grpo - base"]["Pass@1"]
+    error = (1 / 6000) ** 0.5
+    half = stats.t.ppf(0.975, 3) * error
     assert found.interval == pytest.approx((0.11 - half, 0.11 + half))
-    assert found.p == pytest.approx(2 * stats.t.sf(0.11 / total**0.5, freedom))
+    assert found.p == found.p_holm == pytest.approx(2 * stats.t.sf(0.11 / error, 3))
 
 
 def test_groups_of_questions_have_values_and_are_not_compared(written):
@@ -180,47 +154,3 @@ def test_differences_have_the_p_of_the_t_test_or_the_sign_test_corrected_by_holm
     about = {"labels": {"grpo": "GRPO", "dph_js": "JS"}, "columns": [*of_js], "seeds": [1, 2, 3], "splits": ["bird"]}
     text = seeds_page(compared(values, about, ["grpo"]) | about)
     assert "| **-0.101 ± 0.002, p < 0.001** | 0.100 ± 0.248, p 0.676 |" in text
-
-
-def test_parts_with_other_seeds_make_the_same_comparison_as_one(written, tmp_path):
-    folder, content, _ = written
-    parts = []
-    for number, seed in enumerate(content["seeds"]):
-        drawn_with = [content["drawn_with"][number]]
-        part = content | {"seeds": [seed], "drawn_with": drawn_with, "seconds_of_stages": {"task": seed}}
-        for rows in ("bases", "methods"):
-            part[rows] = {
-                name: {column: of | {"values": [of["values"][number]]} for column, of in columns.items()}
-                for name, columns in content[rows].items()
-            }
-        parts.append(tmp_path / f"part_{seed}.json")
-        parts[-1].write_text(json.dumps(part))
-    primary = {tuple(pair.split(" - ")): list(of) for pair, of in content["primary"].items()}
-    table = write_parts(tmp_path / "whole", "study", parts, ["grpo"], primary)
-    joined = json.loads((tmp_path / "whole" / "study.json").read_text())
-    assert joined == content and table.read_text() == (folder / "study.md").read_text()
-    assert (tmp_path / "whole" / "pareto.svg").read_text() == (folder / "pareto.svg").read_text()
-
-    # Parts whose base models have different seeds: the table and the file say which, also when they are joined again.
-    first, second = (json.loads(part.read_text()) for part in parts)
-    for base, part, of_part in zip((0, 1), parts, (first, second), strict=True):
-        part.write_text(json.dumps(of_part | {"base_seed": base}))
-    of_bases = write_parts(tmp_path / "bases", "study", parts, ["grpo"], primary)
-    assert "The seeds of their base models are 0, 1.\n" in of_bases.read_text()
-    assert json.loads(of_bases.with_suffix(".json").read_text()) == content | {"base_seed": [0, 1]}
-    again = write_parts(tmp_path / "again", "study", [of_bases.with_suffix(".json")], ["grpo"], primary)
-    assert again.read_text() == of_bases.read_text()
-
-    assert content["questions"]["in_domain"]["prompts"] == PROMPTS and content["drawn_with"] == [101, 101]
-    for changes, sentence in (
-        ({"seeds": [1]}, "has seed 1, which another part has too"),
-        ({"steps": 60}, "differ in steps: they are not of one study"),
-        ({"bases": {"base": second["bases"]["base"]}}, "differ in bases: "),
-        ({"sampling": second["sampling"] | {"top_p": 0.5}}, "differ in sampling: "),
-        ({"questions": second["questions"] | {"out_of_domain": {}}}, "differ in questions: "),
-        ({"seeds": [3, 4]}, r"part_2.json is not the .json file of a study \(ValueError: a value is missing"),
-        ({"bases": None}, "is not the .json file of a study"),
-    ):
-        parts[1].write_text(json.dumps(second | changes))
-        with pytest.raises(UserError, match=sentence):
-            write_parts(tmp_path / "whole", "study", parts, ["grpo"])
