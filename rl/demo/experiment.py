@@ -5,7 +5,6 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from rl.common.run_lock import sole_run
 from rl.configuration import methods
 from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, is_cpu
 from rl.data.training_run import LOGS, checkpoint_folder
+from rl.demo.draw import Draw
 from rl.demo.methods import ANCHOR, ANCHOR_FILES, METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
 from rl.demo.stages import Pipeline, Stage, samples_drawn, steps_trained
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
 SAMPLES_PER_PROMPT, EVAL_SAMPLES = 8, 32
-EVALUATION_SEED = 100  # added to the seed, so that an evaluation does not repeat the pre-sampling
 SPLITS = ("in_domain", "out_of_domain")
 # Keys of extra_info whose kinds of questions have results of their own.
 GROUPS = ["ambiguous", "family"]
@@ -65,24 +64,6 @@ def settings(method: str, experiment: str = TINY.experiment) -> "DictConfig":
 def scorer_config(experiment: str = TINY.experiment) -> Path:
     """The scorer's configuration of an experiment."""
     return Path(settings("grpo", experiment).launch.scorer_config)
-
-
-@dataclass(frozen=True)
-class Draw:
-    """What has a seed of its own: the split, the stores (all from the same samples), and every evaluation.
-
-    Attributes:
-        folder: of the files of split and stores.
-        suffix: of the stages' names.
-        of_seed: of the stages' titles.
-        words: overrides for the programs that read or write the files.
-    """
-
-    folder: Path
-    seed: int
-    suffix: str = ""
-    of_seed: str = ""
-    words: tuple[str, ...] = ()
 
 
 class Experiment:
@@ -159,9 +140,7 @@ class Experiment:
 
     def draw(self, seed: int) -> Draw:
         """A seed's split and stores beside those of other seeds."""
-        folder = self.data / f"seed_{seed}"
-        words = (f"launch.data={folder}", f"launch.samples={self._presampled}")
-        return Draw(folder, seed, f"_s{seed}", f", seed {seed}", words)
+        return Draw.beside_others(self.data, seed, self._presampled)
 
     def prepare_model(self, names: Iterable[str]) -> list[Stage]:
         """The task, the base model and its samples, also of the anchor's prompts if one of the methods needs them."""
@@ -321,11 +300,7 @@ class Experiment:
         return self._evaluate(name, name, f"Evaluation of {label}", self.checkpoint(run, steps), f"train_{run}", draw)
 
     def _evaluate(self, name: str, model: str, title: str, path: Path, need: str, draw: Draw, times: int = 1) -> Stage:
-        """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once.
-
-        Every seed samples with its own random numbers. With the same ones the chance in them would be in all seeds
-        alike, and no interval over seeds would show it.
-        """
+        """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder, config = self.out / "eval" / name, settings("offline_sampling", self.model.experiment)
         command = _python(
@@ -339,7 +314,7 @@ class Experiment:
             f"data.max_response_length={config.data.max_response_length}",
             f"actor_rollout_ref.rollout.max_model_len={config.actor_rollout_ref.rollout.max_model_len}",
             f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
-            f"actor_rollout_ref.rollout.seed={draw.seed + EVALUATION_SEED}",
+            f"actor_rollout_ref.rollout.seed={draw.evaluation_seed}",
         )
         total = (times * EVAL_SAMPLES + 1) * (self.in_domain + self.model.out_of_domain)
         return Stage(
