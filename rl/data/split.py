@@ -67,7 +67,11 @@ def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool)
     if not any(near_perfect) or not any(explored):
         part = "D_exp" if any(near_perfect) else "D_pef"
         found = Counter(count for count in counts if count is not None)
-        raise UserError(_empty_part(part, found, threshold, n, lowest_kept))
+        histogram = ", ".join(f"{count} of {n}: {found[count]}" for count in sorted(found)) or "none was sampled"
+        raise UserError(
+            f"{part} is empty at the threshold {threshold} (prompts by correct samples: {histogram}): give another "
+            "--threshold, or --keep-zero, which keeps those without a correct sample in D_exp."
+        )
     if BASE_CORRECT in table.column_names:  # a part of an earlier split
         table = table.drop_columns([BASE_CORRECT])
     table = table.append_column(BASE_CORRECT, pa.array(counts, pa.int32()))
@@ -95,11 +99,7 @@ def model_of(part: Path) -> str | None:
 
 
 def write_split(parts: Split, correct: Path, wrong: Path) -> None:
-    """Write the two parts, each in one step. What an earlier refinement found of another split goes.
-
-    Raises:
-        UserError: a file cannot be written.
-    """
+    """Write the two parts, each in one step. What an earlier refinement found of another split goes."""
     with file_errors(f"{correct} and {wrong}", "written", "name another --out"):
         for path in (correct, wrong):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,29 +107,6 @@ def write_split(parts: Split, correct: Path, wrong: Path) -> None:
             pq.write_table(parts.correct, correct_part)
             pq.write_table(parts.wrong, wrong_part)
         failed_refinement(correct).unlink(missing_ok=True)
-
-
-def _empty_part(part: str, found: Counter[int], threshold: int, n: int, lowest_kept: int) -> str:
-    """The error's sentence for an empty part, with a threshold that fills both.
-
-    Args:
-        found: the number of prompts by their number of correct samples.
-    """
-
-    def sizes(lowest: int) -> tuple[int, int]:
-        """The numbers of prompts in D_pef and D_exp at a threshold."""
-        near_perfect = sum(found[count] for count in range(lowest, n + 1))
-        return near_perfect, sum(found[count] for count in range(lowest_kept, lowest))
-
-    if helpful := [other for other in range(1, n + 1) if all(sizes(other))]:
-        nearest = min(helpful, key=lambda other: abs(other - threshold))
-        hint = "--threshold {} gives {} prompts in D_pef and {} in D_exp".format(nearest, *sizes(nearest))
-    elif lowest_kept and found[0] and found.total() > found[0]:
-        hint = f"--keep-zero puts the {found[0]} without a correct sample into D_exp"
-    else:
-        hint = "no threshold helps; look at the samples with dph inspect"
-    histogram = ", ".join(f"{count} of {n}: {found[count]}" for count in sorted(found)) or "none was sampled"
-    return f"{part} is empty at the threshold {threshold} (prompts by correct samples: {histogram}): {hint}."
 
 
 def _metadata(data: Path, samples: Path, n: int) -> SampleMetadata:

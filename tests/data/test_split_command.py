@@ -141,13 +141,6 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
             settings_of(str(path))
 
 
-def test_parts_and_samples_are_different_files(tmp_path, of_eight, run_program):
-    data, samples = of_eight(tmp_path)
-    prompts = data.rename(tmp_path / "train_wrong.parquet")
-    said = run_program(PROGRAM, "--samples", samples, "--data", prompts, "--out", tmp_path)
-    assert f"The split would replace {prompts}, which it reads" in said
-
-
 def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
     def samples(name: str, correct=CORRECT, of: Path = data, metadata: dict | None = None) -> Path:
         path = write_samples(tmp_path / f"{name}.jsonl", of, correct)

@@ -133,7 +133,7 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
         listed = ", ".join(f"{name}: {label}" for name, label in variants.items())
         add("--variant", choices=variants, default="", help=f"{listed} (default: the benchmark itself)")
     add("--split", choices=own[0].id_blocks, required=True, help="determines the ids")
-    formats = "corrected queries: JSON, JSON lines, CSV or parquet with question_id and corrected_sql"
+    formats = "corrected queries: JSON, JSON lines or parquet with question_id and corrected_sql"
     add("--corrections", type=Path, metavar="FILE", help=formats)
     add("--databases", type=Path, required=True, metavar="DIR", help="has <db_id>/<db_id>.sqlite")
     above = "the scorer's database_path, if it is a folder above --databases (default: --databases)"

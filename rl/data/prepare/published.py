@@ -1,9 +1,8 @@
 """Published files, on a disk or in the Hugging Face Hub's cache (HF_HOME), and their records, one by one.
 
-A file is a JSON list, JSON lines, CSV with a header, or parquet.
+A file is a JSON list, JSON lines, or parquet.
 """
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +34,6 @@ def download(wanted: Mapping[str, HubFile], *, then: str) -> dict[str, Input]:
     Args:
         wanted: files by the name of the data set.
         then: the error's advice for files that were fetched by hand.
-
-    Raises:
-        UserError: a file cannot be downloaded; the sentence has all files' addresses.
     """
     import httpx
     from huggingface_hub.errors import HfHubHTTPError
@@ -86,11 +82,7 @@ class Record:
 
 
 def read_json_list(path: Path) -> list[Any]:
-    """The records of a file that is one JSON list.
-
-    Raises:
-        UserError: the file does not exist, or is not a JSON list.
-    """
+    """The records of a file that is one JSON list."""
     try:
         with file_errors(path, "read", _HINT):
             records = loads(path.read_bytes())
@@ -102,16 +94,13 @@ def read_json_list(path: Path) -> list[Any]:
 
 
 def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[str] = ()) -> Iterator[Any]:
-    """The records of a .jsonl, .json, .csv or .parquet file, in order, with a progress bar.
+    """The records of a .jsonl, .json or .parquet file, in order, with a progress bar.
 
     Only a JSON list is read at once. A line that is not JSON is yielded as None, so that positions match the file.
 
     Args:
         required: columns that a parquet must have.
         optional: columns that are read if it has them; without required and optional, all columns are read.
-
-    Raises:
-        UserError: the file cannot be read, is of another kind, or lacks a column.
     """
     bar = {"desc": path.name, "unit": "record"}
     if path.suffix == ".parquet":
@@ -119,26 +108,12 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
             columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names]
             yield from tqdm(rows_in(parquet, columns, _PARQUET_BATCH), total=parquet.metadata.num_rows, **bar)
         return
-    if path.suffix not in (".jsonl", ".json", ".csv"):
-        raise UserError(f"{path} is neither .jsonl, .json, .csv nor .parquet: {_HINT}.")
-    try:
-        if path.suffix == ".csv":
-            with open(path, encoding="utf-8-sig", newline="") as table:
-                reader = csv.DictReader(table)
-                for row in tqdm(reader, **bar):
-                    if None in row:  # such as a query whose commas end its field
-                        raise UserError(
-                            f"{path} line {reader.line_num} has more fields than the header: put a field that has a "
-                            "comma in double quotes."
-                        )
-                    yield row
+    if path.suffix not in (".jsonl", ".json"):
+        raise UserError(f"{path} is neither .jsonl, .json nor .parquet: {_HINT}.")
+    with file_errors(path, "read", _HINT), open(path, "rb") as file:
+        # Some .json files on the Hugging Face Hub hold JSON lines, so that the first line is an object.
+        if path.suffix == ".json" and not isinstance(loads_or_none(file.readline()), dict):
+            yield from tqdm(read_json_list(path), **bar)
             return
-        with open(path, "rb") as file:
-            # Some .json files on the Hugging Face Hub hold JSON lines, so that the first line is an object.
-            if path.suffix == ".json" and not isinstance(loads_or_none(file.readline()), dict):
-                yield from tqdm(read_json_list(path), **bar)
-                return
-            file.seek(0)
-            yield from tqdm((loads_or_none(line) for line in file if line.strip()), **bar)
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read ({getattr(error, 'strerror', error)}): {_HINT}.") from error
+        file.seek(0)
+        yield from tqdm((loads_or_none(line) for line in file if line.strip()), **bar)

@@ -155,8 +155,7 @@ def _corrected(records: Sequence[Record], file: Path, benchmark: SqlDataset) -> 
         id = str(found.get("question_id"))
         if benchmark.query not in texts or not id.isdecimal():
             raise UserError(f"{file} record {position} is not a correction: give a question_id and a corrected_sql.")
-        # In a table, an empty cell says nothing; in a record, that evidence was removed.
-        removed = {"evidence": ""} if found.get("evidence") == "" and file.suffix != ".csv" else {}
+        removed = {"evidence": ""} if found.get("evidence") == "" else {}
         changes[int(id)] = texts | removed
     corrected, unknown = list(records), dict(changes)
     for index, record in enumerate(records):

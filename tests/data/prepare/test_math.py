@@ -179,7 +179,7 @@ def test_wrong_settings(prepare, tmp_path, monkeypatch):
         (["--input", ".", "--only", "gsm8k"], "There is no gsm8k/test.jsonl in --input ."),
         (["--file", "gsm9k=x"], "--file gsm9k=x is not NAME=FILE"),
         (["--file", "gsm8k=x.jsonl"], "x.jsonl cannot be read"),
-        (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json, .csv nor .parquet"),
+        (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json nor .parquet"),
         ([], "Error: The test sets have no source: give --input DIR, --file NAME=FILE or --download"),
     ]:
         finished = prepare("math-eval", *arguments, "--output", "out")

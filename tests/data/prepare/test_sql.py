@@ -312,9 +312,7 @@ def test_corrections(prepare, bird):
     ]
     (bird / "fixes.json").write_text(json.dumps(fixes))
     write_lines(bird / "fixes.jsonl", fixes)
-    lines = ["question_id,corrected_sql", *(",".join(map(str, fix.values())) for fix in fixes)]
-    (bird / "fixes.csv").write_text("\n".join(lines))
-    for name in ("fixes.json", "fixes.jsonl", "fixes.csv"):
+    for name in ("fixes.json", "fixes.jsonl"):
         done = prepare(*of_bird("--corrections", name, "--output", "c.parquet"))
         assert done.exit_code == 0 and f"{name} corrects 1 record that --input lacks: id 77.\n" in done.err
         rows = pq.read_table("c.parquet").to_pylist()
@@ -325,24 +323,17 @@ def test_corrections(prepare, bird):
         ]
         assert [row["extra_info"]["source"] for row in rows] == ["dev.json", name, name]
         assert json.loads((bird / "c.meta.json").read_text())["inputs"][1]["file"] == name
-    # A review's table has both queries.
-    (bird / "review.csv").write_text("question_id,SQL,corrected_sql\n0,SELECT COUNT(*) FROM customer,SELECT 7\n")
-    assert prepare(*of_bird("--corrections", "review.csv", "--output", "c.parquet")).exit_code == 0
+    # A review's list has both queries.
+    write_lines(bird / "review.jsonl", [{"question_id": 0, "SQL": "SELECT 1", "corrected_sql": "SELECT 7"}])
+    assert prepare(*of_bird("--corrections", "review.jsonl", "--output", "c.parquet")).exit_code == 0
     row = pq.read_table("c.parquet").to_pylist()[0]
     assert row["reward_model"]["ground_truth"]["gold_sql"] == "SELECT 7"
-    for table, sentence in (
-        (
-            "question_id,corrected_sql\n,SELECT 1\n",
-            "record 0 is not a correction: give a question_id and a corrected_sql.",
-        ),
-        ("question_id,note\n1,wrong\n", "record 0 is not a correction"),
-        ("question_id,corrected_sql\n9,SELECT 1\n", "corrects no record of --input"),
-        (
-            "question_id,db_id,corrected_sql\n1,zoo,SELECT 1\n",
-            "has database zoo for question 1, --input has",
-        ),
-        ("question_id,corrected_sql\n1,SELECT name, id FROM customer\n", "line 2 has more fields than the header"),
+    for fix, sentence in (
+        ({"corrected_sql": "SELECT 1"}, "record 0 is not a correction: give a question_id and a corrected_sql."),
+        ({"question_id": 1, "note": "wrong"}, "record 0 is not a correction"),
+        ({"question_id": 9, "corrected_sql": "SELECT 1"}, "corrects no record of --input"),
+        ({"question_id": 1, "db_id": "zoo", "corrected_sql": "SELECT 1"}, "has database zoo for question 1, --input"),
     ):
-        (bird / "fixes.csv").write_text(table)
-        done = prepare(*of_bird("--corrections", "fixes.csv"))
-        assert done.exit_code == 2 and f"fixes.csv {sentence}" in done.err
+        write_lines(bird / "fixes.jsonl", [fix])
+        done = prepare(*of_bird("--corrections", "fixes.jsonl"))
+        assert done.exit_code == 2 and f"fixes.jsonl {sentence}" in done.err
