@@ -154,25 +154,6 @@ def report_of(demo: Check) -> dict[str, Any]:
     }
 
 
-def table(report: dict[str, Any]) -> str:
-    """Mean reward, median seconds of a step's phases and the update's peak memory in GiB: a column per run."""
-    runs = report["measured"]
-    lines = [["", *(f"{name}, {run['steps']} steps" for name, run in runs.items())]]
-    rewards = [report["log"][name].get(REWARD, {}).values() for name in runs]
-    lines.append([f"reward of {HF_STEPS} steps", *(_cell(_mean([*values][:HF_STEPS])) for values in rewards)])
-    lines += [[f"{phase}, s", *(_cell(run["seconds"].get(phase)) for run in runs.values())] for phase in PHASES]
-    lines.append(["update, GiB", *(_cell(run["peak_memory_gib"]) for run in runs.values())])
-    return "".join("".join(f"{cell:>22}" for cell in line) + "\n" for line in lines)
-
-
-def _mean(values: list[float]) -> float | None:
-    return statistics.mean(values) if values else None
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
-
-
 def kill_at(step: int, run: Path) -> None:
     """End this process, and with it the run's, without a word once the run has logged a step."""
     while steps_trained(run, step)[0] < step:
@@ -207,7 +188,8 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             report = report_of(demo)
             (reports / "pretrained.json").write_text(json.dumps(report, indent=1) + "\n")
-            sys.stdout.write(table(report) + "".join(f"FAILED: {sentence}\n" for sentence in report["failures"]))
+            sys.stdout.write(json.dumps(report["measured"], indent=1) + "\n")
+            sys.stdout.write("".join(f"FAILED: {sentence}\n" for sentence in report["failures"]))
     return bool(report["failures"])
 
 

@@ -30,7 +30,6 @@ from rl.demo import pretrained
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 # A lent machine accepts 64 MiB for the checkout's files and what is carried together.
-LIMIT_BYTES = 64 << 20
 PART_BYTES = 58 * 10**6
 ARCHIVES = ("project", "base", "vllm", "model")
 SUMS, DEVICE_PROGRAM = "parts.sha256", "on_device.sh"
@@ -191,18 +190,6 @@ def calls(kit: Path) -> list[tuple[list[Path], str]]:
     return [(paths, f"bash {kit}/{DEVICE_PROGRAM} {command}") for paths, command in zip(carried, commands, strict=True)]
 
 
-def checkout() -> list[Path]:
-    """The files that git tracks or could track here."""
-    command = ["git", "-C", str(REPOSITORY), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    return [REPOSITORY / name for name in names if name and (REPOSITORY / name).is_file()]
-
-
-def archived(paths: Sequence[Path]) -> int:
-    """Bytes of files in a tar archive: with headers, in whole blocks. A call of 63 MiB of contents was refused."""
-    return sum(tarfile.BLOCKSIZE * (1 + -(-path.stat().st_size // tarfile.BLOCKSIZE)) for path in paths)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, default=Path(".gpu"), help="folder of the kit (default: %(default)s)")
@@ -216,12 +203,8 @@ def main() -> None:
     sums = {part: hashlib.sha256(part.read_bytes()).hexdigest() for part in parts}
     (kit / SUMS).write_text("".join(f"{sha256}  {part.name}\n" for part, sha256 in sums.items()))
     sys.stdout.writelines(f"{part}: {part.stat().st_size / 1e6:.1f} MB\n" for part in parts)
-    largest = max(archived(carried) for carried, _ in calls(kit)) + archived(checkout())
-    sys.stdout.write(f"The largest call with this checkout: {largest / 2**20:.1f} of {LIMIT_BYTES >> 20} MiB\n")
     for carried, command in calls(kit):
         sys.stdout.write(json.dumps({"carry": [*map(str, carried)], "command": command}) + "\n")
-    if largest > LIMIT_BYTES:
-        raise SystemExit("Error: that is too much for one call of a lent machine: lower PART_BYTES.")
 
 
 if __name__ == "__main__":
