@@ -16,9 +16,6 @@ def check_metadata(file: Path, wanted: str) -> None:
     Args:
         file: the file that will be written.
         wanted: the `format` of its metadata.
-
-    Raises:
-        UserError: naming the format that was found.
     """
     path = metadata_path(file)
     try:

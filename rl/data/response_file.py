@@ -28,11 +28,7 @@ class GivenResponse:
 
 
 def read_responses(path: Path) -> Iterator[GivenResponse]:
-    """The rows of the file, in order.
-
-    Raises:
-        UserError: the file cannot be read, a row lacks a key, or its text cannot be tokenized.
-    """
+    """The rows of the file, in order."""
     rows = _parquet_rows(path) if path.suffix == ".parquet" else _json_rows(path)
     for number, row in enumerate(rows, start=1):
         yield _response(row, f"{path} row {number}")

@@ -78,9 +78,6 @@ class PromptFiles:
         rows: number of rows, including those left out.
         judged: whether the rows have ground truth.
         overlong: the number of tokens of each prompt that is left out, by its id.
-
-    Raises:
-        UserError: see read_rows.
     """
 
     def __init__(self, files: Sequence[str | Path], builder: Any, max_prompt_length: int, *, unjudged: bool = False):
@@ -108,11 +105,7 @@ class PromptFiles:
 
 
 def read_rows(files: Sequence[str | Path]) -> list[Row]:
-    """All rows of the files, in order.
-
-    Raises:
-        UserError: see iterate_rows.
-    """
+    """All rows of the files, in order."""
     return list(iterate_rows(files))
 
 
@@ -177,11 +170,7 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def ids_of(files: Sequence[Path]) -> set[int | str]:
-    """The ids of the files' rows.
-
-    Raises:
-        UserError: a file is missing, is not a parquet, or has no ids.
-    """
+    """The ids of the files' rows."""
     found: set[int | str] = set()
     for file in files:
         with open_parquet(file, ["id"], _HINT) as parquet:
@@ -190,11 +179,7 @@ def ids_of(files: Sequence[Path]) -> set[int | str]:
 
 
 def rows_with(ids: Container[int | str], files: Sequence[str | Path]) -> Iterator[Row]:
-    """The rows of the files with these ids, in order.
-
-    Raises:
-        UserError: a file is missing or is not a parquet, a column is missing, or a value has the wrong type.
-    """
+    """The rows of the files with these ids, in order."""
     return (row for file in files for row in _rows_of(Path(file)) if row.id in ids)
 
 

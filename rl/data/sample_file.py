@@ -134,11 +134,7 @@ def refinement_samples(store: Path) -> Path:
 
 
 def check_name(samples: Path) -> None:
-    """Reject a name under which samples cannot be written.
-
-    Raises:
-        UserError: it ends in another way than .jsonl, its folder is a file, or another kind of file has its metadata.
-    """
+    """Reject a name under which samples cannot be written."""
     if samples.suffix != ".jsonl":  # files of other names would share the metadata
         raise UserError(f"{samples} does not end in .jsonl, as files of samples do: give another name.")
     exists = existing_part(samples.parent)
@@ -166,11 +162,7 @@ def holds_samples_of(samples: Path, metadata: SampleMetadata) -> bool:
 
 
 def read_metadata(samples: Path) -> SampleMetadata:
-    """The metadata beside a samples file.
-
-    Raises:
-        UserError: the file is missing, not JSON or of another format, lacks a field, or a value has another type.
-    """
+    """The metadata beside a samples file."""
     if samples.is_dir():
         raise UserError(f"{samples} is a folder: name the .jsonl in it.")
     if samples.suffix == ".parquet":
@@ -266,22 +258,14 @@ class SampleWriter:
         self._close()
 
     def keep(self, response: PendingResponse) -> None:
-        """Keep a response on the disk until it has its record.
-
-        Raises:
-            UserError: see append.
-        """
+        """Keep a response on the disk until it has its record."""
         if self._journal is None:
             self._journal = AppendLog(journal_path(self._path))
         self._journal.append(line_of(response))
         self._wait_for(response)
 
     def append(self, record: SampleRecord) -> None:
-        """Write one record, whole, before returning.
-
-        Raises:
-            UserError: the disk is full or the file cannot be written.
-        """
+        """Write one record, whole, before returning."""
         self._file.append(line_of(record))
         self.done.add((record.id, record.sample))
         self.waiting.pop((record.id, record.sample), None)

@@ -74,11 +74,7 @@ def pass_lines(passes: Mapping[str, Any]) -> list[str]:
 
 
 def summarize(samples: Path) -> SampleSummary:
-    """Read a finished file once, record by record.
-
-    Raises:
-        UserError: the file or its metadata cannot be read.
-    """
+    """Read a finished file once, record by record."""
     metadata = read_metadata(samples)
     correct: Counter[int] = Counter()  # by id
     outcomes: Counter[str] = Counter()

@@ -40,11 +40,7 @@ def checkpoint_folder(run: Path, step: int | str) -> Path:
 
 
 def newest_checkpoint(run: Path) -> Path | None:
-    """The newest complete checkpoint of a run's folder, which verl names in a file; None without one.
-
-    Raises:
-        UserError: the file names no step.
-    """
+    """The newest complete checkpoint of a run's folder, which verl names in a file; None without one."""
     named = named_step(run / NEWEST)
     return None if named is None else checkpoint_folder(run, named)
 
@@ -56,11 +52,7 @@ def resumes_at(run: Path) -> str:
 
 
 def named_step(path: Path) -> int | None:
-    """The step in the file NEWEST or BEST; None without it.
-
-    Raises:
-        UserError: the file names no step.
-    """
+    """The step in the file NEWEST or BEST; None without it."""
     if not path.is_file():
         return None
     named = path.read_text().strip()
@@ -76,31 +68,19 @@ def step_of(checkpoint: Path) -> int | None:
 
 
 def read_record(run: Path) -> dict[str, Any] | None:
-    """The content of dph_run.json; None without one.
-
-    Raises:
-        UserError: the file is damaged or something else.
-    """
+    """The content of dph_run.json; None without one."""
     fields = {"step": int, "total_steps": int, "validations": dict}
     return _read(run / RECORD, RECORD_FORMAT, fields, "delete it, training writes it anew")
 
 
 def read_manifest(checkpoint: Path) -> dict[str, Any] | None:
-    """The content of manifest.json; None without one.
-
-    Raises:
-        UserError: the file is damaged or something else.
-    """
+    """The content of manifest.json; None without one."""
     fields = dict.fromkeys(("model", "data", "settings"), dict)
     return _read(checkpoint / MANIFEST, MANIFEST_FORMAT, fields, "delete it to resume without comparing settings")
 
 
 def newest_manifest(run: Path) -> dict[str, Any] | None:
-    """The manifest that was written last in a run's checkpoints; None without one.
-
-    Raises:
-        UserError: the file is damaged or something else.
-    """
+    """The manifest that was written last in a run's checkpoints; None without one."""
     manifests = sorted(run.glob(f"global_step_*/{MANIFEST}"), key=lambda path: path.stat().st_mtime)
     return read_manifest(manifests[-1].parent) if manifests else None
 
@@ -131,11 +111,7 @@ class Run:
 
     @classmethod
     def of(cls, model: str) -> "Run | None":
-        """The run that a model of `evaluate.models` names; None if it names another folder.
-
-        Raises:
-            UserError: the run does not say which checkpoint is its newest.
-        """
+        """The run that a model of `evaluate.models` names; None if it names another folder."""
         folder = Path(model).expanduser()
         newest = newest_checkpoint(folder)
         checkpoint = newest or (folder.parent if folder.name == "actor" else folder)

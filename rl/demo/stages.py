@@ -180,11 +180,7 @@ class Pipeline:
         return self.out / "stages" / f"{name}.json"
 
     def _mark(self, name: str) -> dict | None:
-        """The mark of the stage of this name, if there is one.
-
-        Raises:
-            UserError: the file is not a mark.
-        """
+        """The mark of the stage of this name, if there is one."""
         path = self._mark_path(name)
         try:
             mark = json.loads(path.read_text())

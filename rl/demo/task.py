@@ -84,11 +84,7 @@ FIRST_IDS = {
 
 
 def make_task(folder: Path, settings: TaskSettings) -> None:
-    """Write the task into `folder`; sft.parquet comes last.
-
-    Raises:
-        UserError: a size is below 1, or larger than the templates allow.
-    """
+    """Write the task into `folder`; sft.parquet comes last."""
     uris = {}
     for schema in SCHEMAS:
         path = folder / "databases" / schema.db_id
@@ -153,11 +149,7 @@ def _sql_row(question: Question, definitions: str) -> dict:
 
 
 def make_math_task(folder: Path, settings: TaskSettings) -> None:
-    """Write the word problems into `folder`; sft.parquet comes last.
-
-    Raises:
-        UserError: a size is below 1, or larger than the templates allow.
-    """
+    """Write the word problems into `folder`; sft.parquet comes last."""
     topics = word_problems.IN_DOMAIN, word_problems.OUT_OF_DOMAIN
     mixes = word_problems.RL_MIX, word_problems.SFT_MIX
     files = draw_files(settings, *topics, *mixes, word_problems.draw_problem)

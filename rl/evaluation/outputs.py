@@ -27,21 +27,13 @@ SAMPLED, GREEDY = ".jsonl", ".greedy.jsonl"
 
 
 def check_base(folder: Path) -> None:
-    """Reject an evaluate.base that is not a folder.
-
-    Raises:
-        UserError: naming it.
-    """
+    """Reject an evaluate.base that is not a folder."""
     if not folder.is_dir():
         raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
 
 
 def check_report(folder: Path, models: Iterable[str], splits: Iterable[str]) -> None:
-    """Reject a folder whose report has models or splits that a new report would not have.
-
-    Raises:
-        UserError: naming them.
-    """
+    """Reject a folder whose report has models or splits that a new report would not have."""
     if not (folder / SPEC).is_file():
         return
     earlier = read_spec(folder / SPEC)
@@ -84,9 +76,6 @@ def require_base_judged_alike(folder: Path, names: Iterable[str], scorer: str) -
         folder: as in stored_base.
         names: of the files that are about to be drawn; the base may lack some.
         scorer: what decides its verdicts (verdict_sha256), or "".
-
-    Raises:
-        UserError: naming both.
     """
     for path in (_base_in(folder) / name for name in names):
         judged_by = read_metadata(path).scorer if path.is_file() else ""
@@ -174,9 +163,6 @@ def pass_table(drawn: Mapping[str, Mapping[str, Path]], solved_in: int) -> str:
     Args:
         drawn: {model: {file name: finished samples file}}.
         solved_in: see the report's specification.
-
-    Raises:
-        UserError: a file cannot be read.
     """
     columns = plain_columns("split", "prompts", "greedy", "Pass@1", f"Pass@{solved_in}", "Pass@n", "n")
     rows = []

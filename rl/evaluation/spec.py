@@ -186,9 +186,6 @@ def role_of_run(log: Path) -> Role | None:
 
     Args:
         log: the run's training log: a file or a folder, in the run's folder or in a subfolder of it.
-
-    Raises:
-        UserError: the checkpoint's manifest is damaged.
     """
     manifest = newest_manifest(log.parent) or newest_manifest(log.parent.parent) or {"settings": {}}
     actor = manifest["settings"].get("actor_rollout_ref", {}).get("actor", {})
@@ -213,11 +210,7 @@ def alike(shown: Mapping[str, str]) -> list[str]:
 
 
 def specification(content: Mapping[str, Any], folder: Path) -> ReportSpec:
-    """The specification with this content, whose paths are relative to `folder`.
-
-    Raises:
-        UserError: the content is invalid; the message names the key.
-    """
+    """The specification with this content, whose paths are relative to `folder`."""
     try:
         return ReportSpec.model_validate(content, context=folder, strict=False)
     except ValidationError as error:
@@ -225,11 +218,7 @@ def specification(content: Mapping[str, Any], folder: Path) -> ReportSpec:
 
 
 def read_spec(path: Path) -> ReportSpec:
-    """Read and check a specification.
-
-    Raises:
-        UserError: the file cannot be read, or is invalid; the message names the key.
-    """
+    """Read and check a specification."""
     with file_errors(f"The report's specification {path}", "read"):
         text = path.read_bytes()
     try:

@@ -41,9 +41,6 @@ def prepare_dapo(files: Sequence[Input], output: Path) -> str:
     """Write a row for each problem of DAPO-Math-17K, in the order of their first rows, and return a summary.
 
     A problem with different answers is left out. Memory grows with the problems, not with the rows.
-
-    Raises:
-        UserError: a file cannot be read or is not DAPO-Math-17K's, or no record makes a row.
     """
     problems: dict[str, DapoProblem] = {}
     rows = 0
@@ -111,11 +108,7 @@ def find_test_sets(
 
 
 def prepare_test_set(name: str, source: Input, output: Path) -> str:
-    """Write the rows of a test set and return a summary.
-
-    Raises:
-        UserError: the file cannot be read, or no record makes a row.
-    """
+    """Write the rows of a test set and return a summary."""
     read = READERS[MATH_TESTS[name].reader]
     with RowWriter(output, MATH_ROWS, [source]) as writer:
         for position, values in enumerate(read_records(source.path)):

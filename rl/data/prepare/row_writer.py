@@ -79,9 +79,6 @@ class RowWriter:
 
     Args:
         inputs: the files that the rows are made from; the output must not be among them.
-
-    Raises:
-        UserError: the file cannot be written, or its metadata are those of samples.
     """
 
     def __init__(self, output: Path, schema: pa.Schema, inputs: Sequence[Input]):

@@ -52,9 +52,6 @@ def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]
         files: parquet in the row format.
         ids: [P] int64, of the samples.
         groups: keys of extra_info; one that no row has is left out.
-
-    Raises:
-        UserError: a file cannot be read, or lacks an id.
     """
     rows = {row["id"]: row for file in files for row in _rows(file)}
     missing = [int(id) for id in ids if id not in rows]
@@ -79,11 +76,7 @@ def are_those_sampled(files: Sequence[Path], sampled: Mapping[str, str]) -> bool
 
 
 def groups_of(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
-    """The keys that some row's extra_info has a value for.
-
-    Raises:
-        UserError: a file cannot be read.
-    """
+    """The keys that some row's extra_info has a value for."""
     return _occurring([_info(row) for file in files for row in _rows(file, ())], keys)
 
 

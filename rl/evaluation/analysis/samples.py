@@ -87,11 +87,7 @@ class _Sample:
 
 
 def read_judged(path: Path) -> JudgedSamples:
-    """Read a finished samples file for Pass@k only, without parsing answers.
-
-    Raises:
-        UserError: as read_sample_set.
-    """
+    """Read a finished samples file for Pass@k only, without parsing answers."""
     metadata, ids, rows = _read(path, lambda record: record.acc == 1)
     return JudgedSamples(path, metadata, ids, np.array(rows))
 
