@@ -83,7 +83,7 @@ def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = 
 
 
 def solved_questions(task: Path, kind: str) -> list[tuple[list[dict], list[str]]]:
-    """The messages and the solutions of every prompt of `task`'s sft.parquet; `kind` is the task's (rl/demo/task.py)."""
+    """The messages and solutions of each prompt of `task`'s sft.parquet; `kind` is the task's (rl/demo/task.py)."""
     columns = ["prompt", "solutions"]
     hint = f"write the task with python -m rl.demo.task --kind {kind} --out {task}"
     with open_parquet(task / "sft.parquet", columns, hint) as parquet:

@@ -17,14 +17,12 @@ class Draw:
     Attributes:
         folder: of the files of split and stores.
         suffix: of the stages' names.
-        of_seed: of the stages' titles.
         words: overrides for the programs that read or write the files.
     """
 
     folder: Path
     seed: int
     suffix: str = ""
-    of_seed: str = ""
     words: tuple[str, ...] = ()
 
     @classmethod
@@ -37,7 +35,7 @@ class Draw:
         """
         folder = data / f"seed_{seed}"
         words = (f"launch.data={folder}", f"launch.samples={samples}")
-        return cls(folder, seed, f"_s{seed}", f", seed {seed}", words)
+        return cls(folder, seed, f"_s{seed}", words)
 
     @property
     def evaluation_seed(self) -> int:

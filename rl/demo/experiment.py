@@ -119,11 +119,6 @@ class Experiment:
         sql = {"database_path": str(self.out)}
         return load_settings(scorer_config(self.model.experiment), sql=sql).verdict_sha256
 
-    @property
-    def base_title(self) -> str:
-        """What the base model is."""
-        return f"{self.model_path}, fine-tuned briefly" if self.model_path else self.model.title
-
     def run_stages(self, stages: Sequence[Stage]) -> None:
         """Run the stages with a scorer beside them.
 
@@ -148,14 +143,12 @@ class Experiment:
         sizes = (f"--train={made.train}", f"--eval={made.out_of_domain}", f"--eval-in-domain={self.in_domain}")
         task = Stage(
             "task",
-            "Task: questions and their answers",
             _python("rl.demo.task", f"--kind={made.task}", f"--out={self.task}", *sizes),
             outputs=[self.task / "sft.parquet"],
         )
         folders = (f"--task={self.task}", f"--out={self.base}")
         model = Stage(
             "model",
-            self.base_title,
             _python(made.base, *folders, f"--seed={self.base_seed}", *options),
             environment={"OMP_NUM_THREADS": str(self.threads)},
             # Its folder may get another model.
@@ -163,14 +156,13 @@ class Experiment:
             outputs=[self.base],
             needs=["task"],
         )
-        stages = [task, model, self._presample("presample", "Pre-sampling", [], self._presampled, made.train)]
+        stages = [task, model, self._presample("presample", [], self._presampled, made.train)]
         if self.anchored(names):
             from rl.demo.task import TaskSettings  # loads pyarrow, and help must not
 
             path = self.data / f"generate_{ANCHOR}" / self._presampled.name
             words = [f"data.train_files={ANCHOR_FILES}", f"presample.output={path}"]
-            title = "Pre-sampling of the anchor's prompts"
-            stages.append(self._presample("presample_anchor", title, words, path, TaskSettings.anchor))
+            stages.append(self._presample("presample_anchor", words, path, TaskSettings.anchor))
         return stages
 
     @staticmethod
@@ -178,46 +170,42 @@ class Experiment:
         """Whether one of the methods of these names rehearses the anchor."""
         return any(ANCHOR in METHODS[name].stores for name in names)
 
-    def _presample(self, name: str, title: str, words: list[str], path: Path, prompts: int) -> Stage:
+    def _presample(self, name: str, words: list[str], path: Path, prompts: int) -> Stage:
         """Sample the base model into the file `path`."""
         samples = prompts * SAMPLES_PER_PROMPT
         return self.launch(
             name,
-            title,
             "offline_sampling",
             [*words, f"presample.n={SAMPLES_PER_PROMPT}", f"launch.seed={self.seed}"],
             ranks=self.replicas,
             outputs=[path.parent],
-            total=samples,
             count=lambda: samples_drawn([path], samples),
             needs=["model"],
         )
 
     def prepare_data(self, names: Iterable[str], draw: Draw) -> list[Stage]:
         """The split and the stores that the methods of these names need."""
-        split = self._split(draw, "split", "Split into D_exp and D_pef", draw.folder)
-        stages = [split, self._store(draw, "store", [])]
+        stages = [self._split(draw, "split", draw.folder), self._store(draw, "store", [])]
         if "zero_success" in names:
             options = ("--threshold=1", "--keep-zero")
-            stages.append(self._split(draw, "unsolved", "Unsolved prompts", draw.folder / "unsolved", *options))
+            stages.append(self._split(draw, "unsolved", draw.folder / "unsolved", *options))
         # The default store comes first: it finds the near-perfect prompts that are explored after all.
         stores = dict.fromkeys(store for name in names for store in METHODS[name].stores)
         return stages + [self._store(draw, name, [in_store(name), *STORES[name]]) for name in stores]
 
-    def _split(self, draw: Draw, name: str, title: str, folder: Path, *options: str) -> Stage:
+    def _split(self, draw: Draw, name: str, folder: Path, *options: str) -> Stage:
         """Split the training prompts by their samples into two files of the folder."""
         files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
         experiment = (f"--experiment={self.model.experiment}", f"--n={SAMPLES_PER_PROMPT}")
         command = _python("rl.cli", "split", *files, *experiment, *options)
         parts = [folder / CORRECT_NAME, folder / WRONG_NAME]
-        return Stage(name + draw.suffix, title + draw.of_seed, command, outputs=parts, needs=["presample"])
+        return Stage(name + draw.suffix, command, outputs=parts, needs=["presample"])
 
     def _store(self, draw: Draw, name: str, words: list[str]) -> Stage:
         """Write one of STORES, or the default one, for which alone new samples are drawn."""
         default = name == "store"
         return self.launch(
             ("store" if default else f"store_{name}") + draw.suffix,
-            f"Reference log-probs of {'D_pef' if default else name}{draw.of_seed}",
             "get_correct_data_tensor",
             [*words, *draw.words, f"launch.seed={draw.seed}"],
             outputs=[draw.folder / "pef.pt", draw.folder / "pef.samples.jsonl"] if default else [draw.folder / name],
@@ -236,12 +224,10 @@ class Experiment:
             words += [f"trainer.save_freq={math.gcd(*kept)}", "trainer.max_actor_ckpt_to_keep=null"]
         return self.launch(
             f"train_{name}",
-            f"Training {method.label}",
             method.method,
             words,
             threads=self.threads,
             outputs=[run],
-            total=total,
             count=lambda: steps_trained(run, total),
             needs=self._needed(method, draw),
         )
@@ -260,7 +246,6 @@ class Experiment:
     def launch(
         self,
         name: str,
-        title: str,
         method: str,
         words: list[str],
         *,
@@ -283,7 +268,7 @@ class Experiment:
         variables = {"OMP_NUM_THREADS": str(threads)}
         decides = OmegaConf.to_container(settings(method, self.model.experiment), resolve=False)
         decides |= {"scorer": self.judged_by}
-        return Stage(name, title, command, environment=variables, settings=decides, **more)
+        return Stage(name, command, environment=variables, settings=decides, **more)
 
     def checkpoint(self, run: str, steps: int | None = None) -> Path:
         """A training run's checkpoint after so many steps, by default the experiment's, as a Hugging Face folder."""
@@ -291,15 +276,14 @@ class Experiment:
 
     def evaluate_base(self, draw: Draw) -> Stage:
         """The base model, twice: the second time shows the noise."""
-        name, title = f"base{draw.suffix}", f"Evaluation of the base model, twice{draw.of_seed}"
-        return self._evaluate(name, "base", title, self.base, "model", draw, times=2)
+        return self._evaluate(f"base{draw.suffix}", "base", self.base, "model", draw, times=2)
 
-    def evaluate(self, name: str, label: str, draw: Draw, *, run: str | None = None, steps: int | None = None) -> Stage:
+    def evaluate(self, name: str, draw: Draw, *, run: str | None = None, steps: int | None = None) -> Stage:
         """Samples `name` of a checkpoint of a training run, by default of the same name."""
         run = run or name
-        return self._evaluate(name, name, f"Evaluation of {label}", self.checkpoint(run, steps), f"train_{run}", draw)
+        return self._evaluate(name, name, self.checkpoint(run, steps), f"train_{run}", draw)
 
-    def _evaluate(self, name: str, model: str, title: str, path: Path, need: str, draw: Draw, times: int = 1) -> Stage:
+    def _evaluate(self, name: str, model: str, path: Path, need: str, draw: Draw, times: int = 1) -> Stage:
         """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder, config = self.out / "eval" / name, settings("offline_sampling", self.model.experiment)
@@ -319,12 +303,10 @@ class Experiment:
         total = (times * EVAL_SAMPLES + 1) * (self.in_domain + self.model.out_of_domain)
         return Stage(
             f"evaluate_{name}",
-            title,
             command,
             environment={"VERL_PLATFORM": "cpu"} if self.on_cpu else {},
             settings={"scorer": self.judged_by},
             outputs=[folder],
-            total=total,
             count=lambda: samples_drawn(folder.rglob("*.jsonl"), total),
             needs=[need],
         )

@@ -16,7 +16,6 @@ class DemoModel:
         experiment: a file of verl/dph/config/experiment.
         task: its kind (rl/demo/task.py).
         base: the module that makes the base model.
-        title: of the stage that makes the base model.
         train, in_domain, out_of_domain: the numbers of questions.
         steps: training steps of each method.
         folder: the default folder of the output.
@@ -33,7 +32,6 @@ class DemoModel:
     experiment: str
     task: str
     base: str
-    title: str
     train: int
     in_domain: int
     out_of_domain: int
@@ -57,7 +55,6 @@ TINY = DemoModel(
     experiment="demo",
     task="sql",
     base="rl.demo.base_model",
-    title="Base model, from scratch",
     train=384,
     in_domain=96,
     out_of_domain=96,
@@ -72,11 +69,10 @@ TINY = DemoModel(
 )
 SMOLLM2 = DemoModel(
     name="smollm2",
-    about="SmolLM2-135M-Instruct (Apache-2.0), fine-tuned briefly, solves word problems",
+    about="SmolLM2-135M-Instruct (Apache-2.0, dequantized from 4 bits), fine-tuned briefly, solves word problems",
     experiment="smollm2_math",
     task="math",
     base="rl.demo.pretrained",
-    title="SmolLM2-135M-Instruct (Apache-2.0, dequantized from 4 bits), fine-tuned briefly",
     train=192,
     in_domain=64,
     out_of_domain=16,

@@ -55,7 +55,7 @@ class Demo(Experiment):
     def stages(self) -> list[Stage]:
         """The stages; the first that can start does so. The base model's evaluation fills the gap at the end."""
         trainings = [self.train(name, METHODS[name], self.own_draw) for name in self.methods]
-        evaluations = [self.evaluate(name, METHODS[name].label, self.own_draw) for name in self.methods]
+        evaluations = [self.evaluate(name, self.own_draw) for name in self.methods]
         made = [*self.prepare_model(self.methods), *self.prepare_data(self.methods, self.own_draw)]
         return [*made, *trainings, *evaluations, self.evaluate_base(self.own_draw)]
 
@@ -84,7 +84,7 @@ class Demo(Experiment):
         chosen = [METHODS[name] for name in self.methods]
         etas = {f"eta of {method.label}": method.eta for method in chosen if method.eta is not None}
         model, settings = self.model, {"experiment": self.model.experiment, "device": self.device, "seed": self.seed}
-        base = f"{self.base_title}. " if model.pretrained else ""
+        base = f"{self.model_path or model.about}. " if model.pretrained else ""
         spec = self.spec(
             {name: self.entry(METHODS[name], name) for name in self.methods},
             self.own_draw,

@@ -3,7 +3,7 @@
 Stages run side by side, each as soon as those that it needs are done. A line is written when a stage starts, each
 minute, and when it ends. Times are minutes and seconds:
 
-    03:34 (5/10 done) Training GRPO  step 36/80  reward .76  left 03:10
+    03:34 (5/10 done) train_grpo  step 36/80  reward .76  left 03:10
 
 OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, and once it is
 done its time. A stage with the same hash that is not done keeps its outputs and continues. It starts from scratch with
@@ -45,25 +45,21 @@ class Stage:
     """One program.
 
     Attributes:
-        name: names its mark and its log file.
-        title: shown to the user.
+        name: shown to the user; its mark and its log file have it too.
         command: argv.
         environment: further variables that decide its result.
         settings: what else decides its result, JSON-serialisable.
         outputs: files and folders that it owns; they are deleted before it starts from scratch.
-        total: how many steps or samples it makes; None if nothing is counted.
-        count: how many there are now, and words for it.
+        count: how many steps or samples there are now, of how many, and words for it; None if nothing is counted.
         needs: names of the stages whose results it reads.
     """
 
     name: str
-    title: str
     command: Sequence[str]
     environment: dict[str, str] = field(default_factory=dict)
     settings: Any = None
     outputs: Sequence[Path] = ()
-    total: int | None = None
-    count: Callable[[], tuple[int, str]] | None = None
+    count: Callable[[], tuple[int, int, str]] | None = None
     needs: Sequence[str] = ()
 
 
@@ -78,12 +74,12 @@ class Running:
     def line(self, now: float) -> str:
         """How much is done, and from the second line on how long the rest takes at the rate since the last one."""
         self.said = now
-        if self.stage.count is None or self.stage.total is None:
+        if self.stage.count is None:
             return f"running for {clock(now - self.started)}"
-        reached, text = self.stage.count()
+        reached, total, text = self.stage.count()
         if self._before and reached > self._before[1]:  # fewer, where training resumed from its checkpoint
             since, done = self._before
-            text += f"  left {clock((now - since) / (reached - done) * (self.stage.total - reached))}"
+            text += f"  left {clock((now - since) / (reached - done) * (total - reached))}"
         self._before = now, reached
         return text
 
@@ -148,14 +144,14 @@ class Pipeline:
     def _end(self, running: Running, seconds: float) -> None:
         stage = running.stage
         if running.process.returncode:
-            raise UserError(f"{stage.title} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})")
+            raise UserError(f"{stage.name} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})")
         self.seconds[stage.name] = seconds
         self._write_mark(stage, seconds=seconds)
         self._say(stage, f"done in {clock(seconds)}")
 
     def _say(self, stage: Stage, text: str) -> None:
         ended = f"({len(self.seconds)}/{self._number} done)"
-        sys.stderr.write(f"{clock(time.monotonic() - self._started)} {ended} {stage.title}  {text}\n")
+        sys.stderr.write(f"{clock(time.monotonic() - self._started)} {ended} {stage.name}  {text}\n")
 
     def log(self, stage: Stage) -> Path:
         return self.out / "logs" / f"{stage.name}.log"
@@ -240,14 +236,15 @@ class Pipeline:
         return Running(stage, process)
 
 
-def samples_drawn(files: Iterable[Path], total: int) -> tuple[int, str]:
-    """How many samples there are, and how many of how many."""
+def samples_drawn(files: Iterable[Path], total: int) -> tuple[int, int, str]:
+    """How many samples there are, of how many, and both in words."""
     drawn = sum(path.read_bytes().count(b"\n") for path in files if path.exists())
-    return drawn, f"sample {drawn:,}/{total:,}"
+    return drawn, total, f"sample {drawn:,}/{total:,}"
 
 
-def steps_trained(run: Path, total: int) -> tuple[int, str]:
-    """The last step that a run has logged, with its reward; a resumed run logs into another file."""
+def steps_trained(run: Path, total: int) -> tuple[int, int, str]:
+    """The last step that a run has logged, of how many, and words with its reward; a resumed run logs into another
+    file."""
     step, reward = 0, ""
     for part in sorted((run / LOGS).glob("*.jsonl"), reverse=True):
         with open(part, "rb") as file:
@@ -257,4 +254,4 @@ def steps_trained(run: Path, total: int) -> tuple[int, str]:
             row = json.loads(rows[-1])
             step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
             break
-    return step, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")
+    return step, total, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")

@@ -110,15 +110,13 @@ class Study(Experiment):
         """Seed by seed, so that an interrupted study has every method once."""
         stages = self.prepare_model(self.methods)
         for seed in self.seeds:
-            draw, of_seed = self.draw(seed), f", seed {seed}"
+            draw = self.draw(seed)
             stages += [*self.prepare_data(self.methods, draw), self.evaluate_base(draw)]
             for name in self.methods:
-                method = replace(METHODS[name], label=METHODS[name].label + of_seed)
                 rows = [row for row in self.rows() if row.trained == name]
-                stages.append(self.train(rows[0].run(seed), method, draw, [row.steps for row in rows]))
+                stages.append(self.train(rows[0].run(seed), METHODS[name], draw, [row.steps for row in rows]))
             for row in self.rows():
-                label, run = row.label + of_seed, row.run(seed)
-                stages.append(self.evaluate(row.samples(seed), label, draw, run=run, steps=row.steps))
+                stages.append(self.evaluate(row.samples(seed), draw, run=row.run(seed), steps=row.steps))
         return stages
 
     def run(self) -> Path:

@@ -219,13 +219,3 @@ def test_a_page_is_short_on_a_phone_and_on_a_desktop(pages, browser):
         ]
         assert len({round(top) for top in tops}) <= len(tops) / 2
         page.close()
-
-
-def test_the_top_reads_without_scripts(pages, browser):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(pages["many"].as_uri())
-    assert page.locator("h1").inner_text() and page.locator(".tile").count() == 3
-    assert page.locator(".panels").first.locator(".panel svg:visible").count() == 2 * 4
-    assert page.get_by_text("needs JavaScript").is_visible() and not page.locator(".controls").is_visible()
-    context.close()

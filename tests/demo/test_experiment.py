@@ -10,7 +10,6 @@ from rl.common.run_lock import sole_run
 from rl.configuration.arguments import run_of
 from rl.configuration.run import Run
 from rl.demo import experiment, models, run, study
-from verl.dph.pef.origin import engine_dtype
 
 
 def test_one_demo_at_a_time_in_a_folder(tmp_path):
@@ -165,21 +164,3 @@ def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, 
     assert str(experiment.scorer_config(demo.model.experiment)).endswith("rl/scorer/math.yaml")
     spec = demo.spec({}, demo.own_draw, title="t", summary="s")
     assert (spec.styles, spec.styles_by) == (["Compute", "First", "Let"], "opening")
-
-
-def test_on_a_gpu_the_pretrained_model_computes_in_bf16_and_in_large_micro_batches(monkeypatch, tmp_path):
-    demo = run.Demo(tmp_path, ["dph_js"], steps=2, seed=1, device="cuda_hf", model=models.SMOLLM2)
-    stages = {stage.name: stage for stage in demo.stages()}
-    assert stages["model"].environment["OMP_NUM_THREADS"] == str(os.cpu_count())
-    expected = {
-        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": None,
-        "actor_rollout_ref.actor.fsdp_config.model_dtype": "fp32",
-        "actor_rollout_ref.model.use_remove_padding": False,
-        "actor_rollout_ref.rollout.dtype": "bfloat16",
-        "actor_rollout_ref.rollout.name": "hf",
-        "algorithm.rollout_correction.bypass_mode": False,
-    }
-    for name in ("store", "train_dph_js"):
-        found = composed(stages[name], monkeypatch)
-        assert {key: found.values[key] for key in expected} == expected
-        assert engine_dtype(found.config) == "bfloat16"

@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.data.questions import scorer_question
-from rl.demo.task import TaskSettings, main, make_math_task
+from rl.demo.task import TaskSettings, make_math_task
 from rl.demo.word_problems import IN_DOMAIN, OUT_OF_DOMAIN
 
 SMALL = TaskSettings(seed=3, train=40, eval=10, eval_in_domain=20, sft=150)
@@ -46,17 +46,3 @@ def test_training_never_sees_the_things_out_of_domain(task):
     inside, outside = ({scene.things for scene in scenes} for scenes in (IN_DOMAIN, OUT_OF_DOMAIN))
     assert scenes("train") == scenes("test_in_domain") == inside
     assert scenes("test_out_of_domain") <= outside and scenes("sft") == inside | outside
-
-
-def test_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "sys.argv", ["task", "--kind", "math", "--out", str(tmp_path / "task"), "--train", "7", "--eval", "5"]
-    )
-    main()
-    assert capsys.readouterr().out == f"Wrote the demo's task to {tmp_path / 'task'}.\n"
-    assert [len(read(tmp_path / "task", name)) for name in SIZES] == [7, 5, 5, 512]
-    monkeypatch.setattr("sys.argv", ["task", "--kind", "math", "--out", str(tmp_path / "none"), "--train", "0"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("Error: train cannot have 0 questions: ")

@@ -3,7 +3,6 @@
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.report.figures import Figures
 from rl.evaluation.report.plots import eta_families
-from rl.evaluation.report.theme import COLOURS, method_looks
 from rl.evaluation.spec import read_spec
 
 
@@ -26,18 +25,3 @@ def test_a_family_needs_two_etas(math_run):
     assert eta_families(spec, spec.methods) == both and eta_families(spec, ["base", "dph_js"]) == {}
     math_run.content["methods"]["dph_js_low"]["eta"] = 0.2
     assert eta_families(read_spec(math_run.write()), spec.methods) == {}
-
-
-def test_training_metrics_that_change_are_drawn(math_run):
-    logs = {
-        "grpo": {"dph/val_accuracy": {1: 0.4, 2: 0.3}, "dph/loss": {1: 32.0, 2: 32.0}, "actor/lr": {1: 1.0, 2: 2.0}},
-        "dph_js": {"critic/rewards/mean": {1: 0.1, 2: 0.2}, "dph/loss": {1: 32.0}},
-    }
-    group = Figures(compare(read_spec(math_run.write()))).all({}, logs)[-1]
-    assert [panel.caption for panel in group.panels] == ["Mean reward", "Validation accuracy"]
-
-
-def test_methods_are_told_apart():
-    looks = method_looks({name: name for name in ["base", "base_again", "grpo", "dph_js", *map(str, range(10))]})
-    assert len({look.colour for look in looks.values()}) == len(looks) == 14
-    assert len({colour.variable for colour in COLOURS}) == len(COLOURS)

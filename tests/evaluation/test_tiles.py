@@ -1,34 +1,16 @@
-"""The first sentence of a page and its tiles: values, differences from the base and verdicts."""
-
-import pytest
+"""The tiles of a page: values, differences from the base and verdicts."""
 
 from rl.evaluation.analysis.paired_test import paired_tests
 from rl.evaluation.report.answer_grid import shown_methods
 from rl.evaluation.report.theme import method_looks
-from rl.evaluation.report.tiles import headline, tiles
+from rl.evaluation.report.tiles import tiles
 from rl.evaluation.table import p_in_words
 
 
-@pytest.fixture
-def top(run):
+def test_a_tile_has_the_difference_its_interval_and_the_verdict(run):
     shown, looks = shown_methods(run.comparison), method_looks(run.comparison.spec.labels)
     tests = paired_tests(run.comparison)
-    return run, headline(run.comparison, shown, looks), tiles(run.comparison, tests, shown, looks), tests
-
-
-def test_the_first_sentence_has_every_shown_model_and_its_solved_questions(top):
-    run, said, *_ = top
-    solved = {
-        name: f"{100 * run.report[name]['in_domain']['pass@k']['8'][0]:.0f} %" for name in run.report if name[0] != "_"
-    }
-    assert said == (
-        f"Questions solved in 8 tries: Base {solved['base']}, GRPO {solved['grpo']}, DPH-F {solved['dph_f']} and "
-        f"DPH-JS <η 0.2> {solved['dph_js']}"
-    )
-
-
-def test_a_tile_has_the_difference_its_interval_and_the_verdict(top):
-    _, _, found, tests = top
+    found = tiles(run.comparison, tests, shown, looks)
     assert [tile.title for tile in found] == ["Pass@1", "Pass@8", "Styles"]
     assert found[1].about.startswith("right at least once in 8 tries")
     assert found[2].about == "forms of SQL among a question’s right answers, of 5"

@@ -1,15 +1,12 @@
-"""Right answers against solved questions: frontier and values, hand-made and of the recorded study, and the picture."""
+"""Right answers against solved questions: frontier and values, hand-made, and the picture."""
 
-import json
 from xml.etree import ElementTree
 
 import pytest
 
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_offs_over_seeds
-from rl.evaluation.report.pareto_figure import FILES, WIDE, pareto_figure, pareto_files
-from tests.programs import REPOSITORY
+from rl.evaluation.report.pareto_figure import WIDE, pareto_figure, pareto_files
 
-STUDY = json.loads((REPOSITORY / "docs" / "study" / "methods.json").read_text())
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -63,16 +60,6 @@ def test_a_report_has_the_intervals_of_its_tables(run):
 
 def texts(svg: str) -> list[str]:
     return ["".join(element.itertext()).strip() for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_every_mark_has_its_number_and_every_method_is_in_the_key(file):
-    svg = pareto_files(trade_offs_over_seeds(STUDY))[file]
-    found = texts(svg)
-    for number, name in enumerate(STUDY["methods"], start=1):
-        assert found.count(str(number)) >= 2  # a panel per split; an axis may have the number too
-        assert sum(text.startswith(STUDY["labels"][name]) for text in found) >= 1
-    assert "prefers-color-scheme: dark" in svg and "var(--ink)" in svg and "#1b1f24" not in svg.partition("</style>")[2]
 
 
 def test_labels_are_texts_and_say_what_a_method_is():

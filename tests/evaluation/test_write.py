@@ -11,7 +11,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.evaluation.measures import MEASURES
 from rl.evaluation.report.page import LINKS
-from rl.evaluation.report.write import main, write_report
+from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
 from rl.evaluation.tables import group_titles
 from tests.evaluation.conftest import PROMPTS, N
@@ -140,14 +140,3 @@ def test_checkpoints_and_etas(math_run, tmp_path):
     sentence = "grpo_40.0.jsonl and .* hold different prompts .0 missing, 1 more; the first adds id 108"
     with pytest.raises(UserError, match=sentence):
         write_report(read_spec(math_run.write()), tmp_path / "none")
-
-
-def test_command_line(math_run, tmp_path, capsys):
-    arguments = ["--spec", str(math_run.write()), "--out", str(tmp_path / "out")]
-    assert main(arguments) == 0
-    assert str(tmp_path / "out" / "report.html") in capsys.readouterr().out
-    (tmp_path / "spec.json").write_text("{")
-    with pytest.raises(SystemExit) as end:
-        main(["--spec", str(tmp_path / "spec.json"), "--out", str(tmp_path / "none")])
-    assert end.value.code == 2 and "spec.json is invalid: Invalid JSON" in capsys.readouterr().err
-    assert not (tmp_path / "none").exists()
