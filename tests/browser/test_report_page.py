@@ -196,26 +196,3 @@ def test_questions_are_filtered_and_read_side_by_side(pages, browser):
     page.select_option("select[name=split]", label="Out of domain")
     assert "of out_of_domain?" in page.locator(".asked").inner_text()
     page.close()
-
-
-MOST_WORDS, PHONE, DESKTOP = 2_000, {"width": 390, "height": 844}, {"width": 1440, "height": 900}
-WORDS = "document.body.innerText.split(/\\s+/).length"
-ROWS = "(found) => found.map((block) => [block.dataset.start, block.clientHeight / block.dataset.rows])"
-
-
-def test_a_page_is_short_on_a_phone_and_on_a_desktop(pages, browser):
-    for path, (shape, most_pixels) in itertools.product(pages.values(), ((PHONE, 6_500), (DESKTOP, 5_000))):
-        page = browser.new_page(viewport=shape, has_touch=True)
-        page.goto(path.as_uri())
-        assert page.evaluate("document.documentElement.scrollHeight") <= most_pixels, shape
-        assert page.evaluate(WORDS) <= MOST_WORDS
-        page.locator(".cells").first.tap()
-        assert page.locator(".picked:visible").count() == 1
-        # A question's row is as high in every panel, and panels side by side begin at one height.
-        heights = dict(page.eval_on_selector_all(".panels:visible .cells", ROWS))
-        assert len({*heights.values()}) <= 2  # two blocks
-        tops = [
-            box["y"] for panel in page.locator(".panels").first.locator(".cells").all() if (box := panel.bounding_box())
-        ]
-        assert len({round(top) for top in tops}) <= len(tops) / 2
-        page.close()

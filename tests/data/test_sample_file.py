@@ -9,47 +9,20 @@ from rl.common.errors import UserError
 from rl.data.metadata_file import metadata_path
 from rl.data.sample_file import (
     PendingResponse,
-    SampleMetadata,
     SampleRecord,
     SampleWriter,
     journal_path,
     read_metadata,
     read_samples,
 )
+from tests.sample_files import metadata
+from tests.sample_files import record as sample_record
 
-METADATA = SampleMetadata(
-    model="/models/base",
-    model_hash="aa",
-    tokenizer_hash="bb",
-    temperature=1.0,
-    top_p=0.95,
-    top_k=-1,
-    n=2,
-    seed=1,
-    max_response_length=32,
-    data_files={"/data/train.parquet": "cc"},
-    rows=2,
-    overlong_ids=[],
-    chat_template="{}",
-    engine="vllm bfloat16",
-    config_hash="yy",
-)
+METADATA = metadata(n=2, seed=1, data_files={"/data/train.parquet": "cc"}, rows=2)
 
 
 def record(id: int, sample: int, output: str = "SELECT 1") -> SampleRecord:
-    return SampleRecord(
-        id=id,
-        sample=sample,
-        input="question",
-        output=output,
-        response_ids=[3, 4, 2],
-        score=1.0,
-        acc=1,
-        pred=output,
-        outcome="match",
-        data_source="sql",
-        truncated=False,
-    )
+    return sample_record(id, sample, 1, output=output)
 
 
 def write(path, *records, metadata=METADATA):
@@ -100,11 +73,11 @@ def test_damaged_and_repeated_lines(tmp_path):
 @pytest.mark.parametrize(
     "change, named",
     [
-        ({"model_hash": "zz"}, "model_hash aa, not zz"),
-        ({"tokenizer_hash": "ab" * 32}, "tokenizer_hash bb, not abababababab"),  # 12 of a sha256's digits
-        ({"config_hash": "zz"}, "config_hash yy, not zz"),
+        ({"model_hash": "zz"}, "model_hash mh, not zz"),
+        ({"tokenizer_hash": "ab" * 32}, "tokenizer_hash th, not abababababab"),  # 12 of a sha256's digits
+        ({"config_hash": "zz"}, "config_hash ch, not zz"),
         ({"temperature": 0.6}, "temperature 1.0, not 0.6"),
-        ({"engine": "hf bfloat16"}, "engine vllm bfloat16, not hf bfloat16"),
+        ({"engine": "hf bfloat16"}, "engine hf float32, not hf bfloat16"),
         (
             {"data_files": {"/data/train.parquet": "dd"}},
             r"data_files .*train.parquet .cc., not /data/train.parquet .dd.",

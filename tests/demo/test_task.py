@@ -1,14 +1,13 @@
 """The files of the task: format, disjointness, determinism."""
 
 import json
-import sqlite3
 from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
 
 from rl.common.errors import UserError
-from rl.demo.questions import AMBIGUOUS_SHARE, CHILD_ROWS, FIRST_READING_SHARE, PARENT_ROWS, SCHEMAS, STYLE_NAMES
+from rl.demo.questions import AMBIGUOUS_SHARE, FIRST_READING_SHARE, PARENT_ROWS, SCHEMAS, STYLE_NAMES
 from rl.demo.task import MOST_ROWS, TaskSettings, main, make_task
 from rl.demo.tokenizer import QUESTION_HEADING
 
@@ -73,16 +72,6 @@ def test_a_prompt_is_a_whole_task(small_task):
     assert "    FOREIGN KEY (customer_id) REFERENCES customers (id)\n" in prompt
     assert "    name TEXT, -- e.g. 'shop_00', 'shop_01'" in prompt
     assert 200 <= len(prompt.split()) <= 300
-
-
-def test_databases_are_whole_sqlite_files(small_task, databases):
-    for schema in SCHEMAS:
-        assert [path.name for path in (small_task / "databases" / schema.name).iterdir()] == [f"{schema.name}.sqlite"]
-        connection: sqlite3.Connection = databases[schema.name]
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-        for table, rows in ((schema.parent, PARENT_ROWS), (schema.child, CHILD_ROWS)):
-            assert connection.execute(f"SELECT COUNT(*) FROM {table.name}").fetchone() == (rows,)
 
 
 def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(tmp_path):
