@@ -1,7 +1,7 @@
 r"""Reference answers of the math benchmarks in the form that the scorer reads (docs/reference/scorer.md).
 
 A reference is a text. Whole numbers have no decimal point, and 4.5e33 becomes 4.5 \times 10^{33}, which math-verify can
-read.
+read. What gives no reference raises BadRecord.
 """
 
 import math
@@ -20,11 +20,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 
 
 def answer_text(value: Any) -> str:
-    """The text of an answer in a separate field, which is a text or a number.
-
-    Raises:
-        BadRecord: the field is empty, or cannot be an answer.
-    """
+    """The text of an answer in a separate field, which is a text or a number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadRecord("its answer is neither a text nor a number")
     if isinstance(value, float):
@@ -43,9 +39,6 @@ def several_answers(values: Any, multiple: bool) -> str:
 
     Args:
         multiple: whether all list items together are the answer, in any order.
-
-    Raises:
-        BadRecord: the list has no answer, or several without `multiple`.
     """
     if not isinstance(values, list) or not values:
         raise BadRecord("it has no final answer")
@@ -55,11 +48,7 @@ def several_answers(values: Any, multiple: bool) -> str:
 
 
 def boxed_answer(solution: Any) -> str:
-    r"""The last \boxed{...} of a solution.
-
-    Raises:
-        BadRecord: the solution has no box.
-    """
+    r"""The last \boxed{...} of a solution."""
     answer = read_answer(solution) if isinstance(solution, str) and _BOX.search(solution) else None
     if answer is None:
         raise BadRecord("its solution has no boxed answer")
@@ -67,11 +56,7 @@ def boxed_answer(solution: Any) -> str:
 
 
 def gsm8k_answer(solution: Any) -> str:
-    """The text after the last #### of a solution, without commas between digits.
-
-    Raises:
-        BadRecord: the solution has no ####.
-    """
+    """The text after the last #### of a solution, without commas between digits."""
     marker = "####"
     if not isinstance(solution, str) or marker not in solution:
         raise BadRecord(f"its solution has no {marker} before the answer")
