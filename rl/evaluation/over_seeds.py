@@ -4,8 +4,8 @@ Intervals are 95 % intervals of Student's t over training seeds: they say how fa
 three seeds they are wide (4.3 standard errors). Differences have paired t-tests. Those that were named before the runs
 are corrected by Holm together; the others are corrected over the columns of a pair of methods.
 
-The base's value is the mean of its two draws, if it has two. Each seed draws the base with its own random numbers, so
-that the spread over seeds shows the error of these draws too.
+The base's value is the mean of its two draws, if it has two. Each seed of the study draws the base with its own random
+numbers, so that the spread over seeds shows the error of these draws too.
 """
 
 import json
@@ -135,21 +135,15 @@ def write_seeds(
         },
     } | dict(facts or {})
     values = {method: [values_of(report[method], first.solved_in) for report in reports] for method in first.methods}
-    return _write(out, name, values, about, baselines, primary)
-
-
-def _of_base(spec: ReportSpec) -> SampleMetadata:
-    return read_metadata(spec.methods[BASE].splits[spec.splits[0]].samples)
-
-
-def _write(
-    out: Path, name: str, values: SeedValues, about: Mapping, baselines: Sequence[str], primary: Pairs | None
-) -> Path:
-    content = compared(values, about, baselines, primary) | dict(about)
+    content = compared(values, about, baselines, primary) | about
     text = json.dumps(content, indent=1, allow_nan=False, default=asdict) + "\n"
     pictures = pareto_files(trade_offs_over_seeds(json.loads(text)))
     write_with_pictures(out, {f"{name}.json": text, f"{name}.md": seeds_page(content)} | pictures)
     return out / f"{name}.md"
+
+
+def _of_base(spec: ReportSpec) -> SampleMetadata:
+    return read_metadata(spec.methods[BASE].splits[spec.splits[0]].samples)
 
 
 def compared(values: SeedValues, about: Mapping, baselines: Sequence[str], primary: Pairs | None = None) -> dict:

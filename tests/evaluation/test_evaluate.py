@@ -136,7 +136,6 @@ def rejected(folder: Path) -> dict[str, dict]:
         "has checkpoints of the steps 3, 5, 7 up to 7: name some of these, or write all": js | {"checkpoints": [5, 9]},
         "but no model of evaluate.models is a training run": {"checkpoints": "all"},
         "evaluate.methods has js, which is not one of base, base_again": {"methods": {"js": {"label": "JS"}}},
-        "methods.base is invalid: it has only one of 'family' and 'eta'": {"methods": {"base": {"family": "JS"}}},
         "jsonl cannot be compared: it has temperature 0.7, not 0.6": {
             "base": stored,
             "models": {"dph_js": run},
@@ -161,7 +160,6 @@ def rejected(folder: Path) -> dict[str, dict]:
             "benchmarks": ["bird"],
         },
         "evaluate.groups has colour, which no row has in its extra_info": {"groups": ["colour"]},
-        "holds neither weights in the Hugging Face format": {"models": {"base": str(folder / "empty")}},
         "evaluate.models.js=./typo holds no config.json": {"models": {"base": base, "js": "./typo"}},
         "evaluate.splits.mine=no.parquet does not exist: correct": {"splits": {"mine": "no.parquet"}},
         "evaluate.base=/no is not a folder: give the output": {"models": {"js": run}, "base": "/no"},
@@ -185,7 +183,6 @@ def ended(tmp_path_factory, word_llama):
     (folder / "run" / "metrics" / "1.jsonl").write_text(
         "".join(f'{{"step":{step},"data":{{"critic/rewards/mean":0.{step}}}}}\n' for step in range(1, 8))
     )
-    (folder / "empty").mkdir()
     write_rows(folder / "data" / "sql" / "bird_dev.parquet", 0, "bird", GOLD)
     write_rows(folder / "data" / "math" / "amc23.parquet", 100, "amc23", "7")
     write_rows(folder / "other.parquet", 200, "bird", GOLD)
