@@ -77,11 +77,9 @@ class ServerSettings(_Section):
     """Rows and errors beyond this size are left out of a reply; outcomes and scores never are."""
     max_waiting: Count = 10_000
     """How many responses may wait for a worker. A request that would exceed it gets 503 with Retry-After."""
-    max_connections: Count = 4096
-    """How many connections may be open, as far as the system's limit of open files allows. Others get 503."""
     request_seconds: Seconds = REQUEST_S
     """A request that takes longer gets 503; its work goes on, and asking again joins it. Clients should wait longer
-    (reward_kwargs.timeout). A request that is not received within this time gets 408."""
+    (reward_kwargs.timeout). A body that is not received within this time gets 408."""
     shutdown_seconds: Integer = Field(default=20, gt=0, le=86_400)
     """How long requests in progress may take after SIGTERM, SIGINT or PUT /shutdown."""
     shutdown_token: str | None = Field(default=None, min_length=1)

@@ -5,21 +5,18 @@ finishes the requests in progress and ends every worker process.
 """
 
 import argparse
-import asyncio
 import ipaddress
 import logging
 import resource
 import signal
 import socket
 import sys
-import tempfile
 from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rl.common.atomic_write import write_text
 from rl.common.cli import user_errors_exit
@@ -30,13 +27,9 @@ from rl.scorer.config import Settings
 from rl.scorer.config_file import load_settings
 
 _BACKLOG = 2048
+_OPEN_FILES = 65_536
 # Longer than the pause between two training steps' requests, so that clients keep their connections.
 _KEEP_ALIVE_SECONDS = 300
-# Connections beyond max_connections that get a 503; any further ones are closed at once.
-_SPARE_CONNECTIONS = 100
-# Open files besides those of served connections. A worker has a socket and a pidfd.
-_OTHER_FILES = _SPARE_CONNECTIONS + 100
-_FILES_PER_WORKER = 2
 _LOG_FILE_BYTES, _OLD_LOG_FILES = 100_000_000, 3
 
 
@@ -51,8 +44,6 @@ def run(options: argparse.Namespace) -> int:
         settings = load_settings(options.config, listening, sql, every)
         check_scorers(settings.Scorers.items())
         server = settings.ScorerServer
-        if options.address_file is not None:
-            _check_address_file(options.address_file)
         try:
             _log_to(server.log_file)
         except (OSError, ValueError) as error:
@@ -60,17 +51,6 @@ def run(options: argparse.Namespace) -> int:
         listener = _listen(server.address, server.port)
     with listener:
         return _serve(settings, listener, options.address_file)
-
-
-def _check_address_file(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise UserError(f"The folder of --address-file {path} does not exist: create it.")
-    try:
-        if path.is_dir():
-            raise UserError(f"--address-file {path} is a folder: give a file in it.")
-        tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent).close()
-    except (OSError, ValueError) as error:
-        raise UserError(f"--address-file {path} cannot be written: {error}; give another path.") from None
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -83,17 +63,10 @@ def _listen(address: str, port: int) -> socket.socket:
         ) from None
 
 
-def _max_connections(settings: Settings) -> int:
-    """The setting, or fewer if the system does not allow that many open files, after raising their limit."""
-    wanted = settings.ScorerServer.max_connections
-    workers = sum(scorer.processes + scorer.slow_processes for scorer in settings.Scorers.values())
-    others = _OTHER_FILES + _FILES_PER_WORKER * workers
+def _allow_open_files() -> None:
+    """Raise the limit of open files as far as the system allows: a connection takes one, a worker two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return wanted
-    files = max(soft, wanted + others if hard == resource.RLIM_INFINITY else min(wanted + others, hard))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    return max(min(wanted, files - others), 1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _OPEN_FILES)), hard))
 
 
 def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> int:
@@ -112,19 +85,17 @@ def _serve(settings: Settings, listener: socket.socket, address_file: Path | Non
     def shut_down() -> None:
         server.should_exit = True
 
+    _allow_open_files()
     app = create_app(settings, ready, shut_down)
     config = uvicorn.Config(
         app,
-        http=_protocol_with_deadline(settings.ScorerServer.request_seconds),
         backlog=_BACKLOG,
-        # uvicorn counts the connection that it asks about.
-        limit_concurrency=_max_connections(settings) + 1,
         log_config=None,
         access_log=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ScorerServer.shutdown_seconds,
     )
-    # Until uvicorn has its own handlers.
+    # Before uvicorn has its own handlers, and after.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit_quietly)
     server = _Server(config)
@@ -149,45 +120,6 @@ class _Server(uvicorn.Server):
 
 def _exit_quietly(*_: object) -> None:
     raise SystemExit(0)
-
-
-def _protocol_with_deadline(seconds: float) -> type[HttpToolsProtocol]:
-    """uvicorn's HTTP/1.1 protocol, which also closes a connection whose header is not complete within `seconds`.
-
-    The time runs from the header's first byte, and from the start of a new connection. Between requests uvicorn's
-    timeout_keep_alive applies; the application limits the time of a body.
-    """
-
-    class Protocol(HttpToolsProtocol):
-        _deadline: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._set_deadline()
-            if self.limit_concurrency and len(self.connections) > self.limit_concurrency + _SPARE_CONNECTIONS:
-                transport.close()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._unset_deadline()
-            super().connection_lost(exc)
-
-        def on_message_begin(self) -> None:
-            self._set_deadline()
-            super().on_message_begin()
-
-        def on_headers_complete(self) -> None:
-            self._unset_deadline()
-            super().on_headers_complete()
-
-        def _set_deadline(self) -> None:
-            self._unset_deadline()
-            self._deadline = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
-
-        def _unset_deadline(self) -> None:
-            if self._deadline is not None:
-                self._deadline.cancel()
-
-    return Protocol
 
 
 def _log_to(path: Path | None) -> None:
