@@ -12,8 +12,6 @@ INFRA_ERROR = "infra_error"
 # The header of a server's reply that says what decides its verdicts (rl.scorer.config.Settings.verdict_sha256).
 VERDICT_HEADER = "X-Verdict-SHA256"
 
-# Scores and rewards are between 0 and 1, but SkyRL-SQL gives -1 for no answer.
-LOWEST_REWARD, HIGHEST_REWARD = -1.0, 1.0
 CORRECT_TOLERANCE = 1e-6
 
 

@@ -22,8 +22,8 @@ class Score:
 
     outcome: of rl.common.outcomes; infra_error judges nothing, and the response must be scored again. score: 0 to 1.
     flag: "result", "error" or "gold_error". payload: JSON text of the rows, "timeout" or "error: ...". pred: the answer
-    extracted from the response, or None. digest, result_rows: digest and number of all rows, if requested. shaped: the
-    reward, if it differs from the score. lasting: false if the next request must score the response again.
+    extracted from the response, or None. digest, result_rows: digest and number of all rows, if requested. lasting:
+    false if the next request must score the response again.
     """
 
     outcome: str
@@ -33,13 +33,7 @@ class Score:
     pred: str | None = None
     digest: str | None = None
     result_rows: int | None = None
-    shaped: float | None = None
     lasting: bool = True
-
-    @property
-    def reward(self) -> float:
-        """The number that training gets."""
-        return self.score if self.shaped is None else self.shaped
 
     @property
     def error(self) -> str | None:

@@ -77,10 +77,10 @@ class _Payloads:
 
 
 def api_reply(scores: list[Score], max_bytes: int) -> Iterator[str]:
-    """{"Scorer1": [[reward, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}, in parts."""
+    """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}, in parts."""
     payloads = _Payloads(max_bytes)
     yield '{"Scorer1":['
-    yield from _separated(f'[{json.dumps(a.reward)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
+    yield from _separated(f'[{json.dumps(a.score)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
     yield '],"details":['
     yield from _separated(json.dumps({"outcome": a.outcome, "pred": a.pred}) for a in scores)
     yield "]}"
@@ -89,7 +89,7 @@ def api_reply(scores: list[Score], max_bytes: int) -> Iterator[str]:
 def batch_reply(scores: list[list[Score]], digests: bool, max_bytes: int) -> Iterator[str]:
     """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, in parts.
 
-    With "reward" if it differs from the score, and with "digest" and "result_rows" on request.
+    With "digest" and "result_rows" on request.
     """
     payloads = _Payloads(max_bytes)
     yield '{"answers":['
@@ -103,8 +103,6 @@ def batch_reply(scores: list[list[Score]], digests: bool, max_bytes: int) -> Ite
 def _typed(score: Score, digests: bool, payloads: _Payloads) -> str:
     error = None if score.flag == "result" else error_text(payloads.of(score))
     typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": error}
-    if score.shaped is not None:
-        typed["reward"] = score.shaped
     if digests:
         typed |= {"digest": score.digest, "result_rows": score.result_rows}
     return json.dumps(typed)

@@ -7,7 +7,6 @@ from REWARD_MODELS. Standard library only: workers for SQLite and --help load th
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rl.scorer.sql.compare import GoldRows, column_sets
@@ -50,49 +49,16 @@ def released_column_credit(gold: GoldRows, predicted: list[Row]) -> float:
     return PARTIAL_CREDIT * min(1.0, right * right / (len(gold.column_sets) * len(predicted_sets)))
 
 
-def soft_f1_credit(gold: GoldRows, predicted: list[Row]) -> float:
-    """0.8 soft-F1. Without the factor, `SELECT 1` would get 1 where gold is (1, 1)."""
-    return PARTIAL_CREDIT * soft_f1(gold.rows, predicted)
-
-
-def soft_f1(gold: list[Row], predicted: list[Row]) -> float:
-    """BIRD's soft F1 score, in [0, 1] (evaluation_f1 of bird-bench/mini_dev).
-
-    Repeated rows count once. The i-th row of one side is compared with the i-th row of the other: predicted values are
-    true positives if they are in gold's row, else false positives; gold's values that are not in the predicted row are
-    false negatives. Each is divided by gold's number of columns. A row without a partner is one false positive or one
-    false negative. The order of rows counts, the order of columns does not.
-    """
-    if not gold and not predicted:
-        return 1.0
-    true_positives = false_positives = false_negatives = 0.0
-    for gold_row, row in zip_longest(dict.fromkeys(gold), dict.fromkeys(predicted)):
-        if row is None:
-            false_negatives += 1
-        elif gold_row is None:
-            false_positives += 1
-        else:
-            gold_values, values = set(gold_row), set(row)
-            found = sum(value in gold_values for value in row)
-            true_positives += found / len(gold_row)
-            false_positives += (len(row) - found) / len(gold_row)
-            false_negatives += sum(value not in values for value in gold_row) / len(gold_row)
-    # 2 precision recall / (precision + recall)
-    return 2 * true_positives / (2 * true_positives + false_positives + false_negatives)
-
-
 class RewardModel(NamedTuple):
     """A reward model.
 
     scores: in words; for SQL the score of a result that differs from gold's. source: where the model comes from.
-    credit: for SQL, the same as a function of gold and the predicted rows. no_answer: what training gets for a response
-    without an answer; None: the score of such a response, 0.
+    credit: for SQL, the same as a function of gold and the predicted rows.
     """
 
     scores: str
     source: str
     credit: Credit | None = None
-    no_answer: float | None = None
 
 
 REWARD_MODELS: dict[str, RewardModel] = {
@@ -109,13 +75,6 @@ REWARD_MODELS: dict[str, RewardModel] = {
         released_column_credit,
     ),
     "SqlRewardModel": RewardModel("0", "execution match, the field's default (BIRD's EX)", no_credit),
-    "SqlSoftF1RewardModel": RewardModel("0.8 * soft F1", "BIRD mini-dev's soft F1", soft_f1_credit),
-    "SqlFormatRewardModel": RewardModel(
-        "0, and -1 without an answer",
-        "SkyRL-SQL's rewards (NovaSky-AI/SkyRL, skyrl_gym.envs.sql), where a query that fails gets 0 too",
-        no_credit,
-        no_answer=-1.0,
-    ),
     "MathRewardModel": RewardModel(
         "math: 1 for an answer that math-verify finds equal to the ground truth, else 0", "the paper's"
     ),

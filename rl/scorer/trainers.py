@@ -69,7 +69,7 @@ def openrlhf_reply(scores: list[Score]) -> dict[str, Any]:
     verdicts = [_verdict(score) for score in scores]
     logs = {key: [verdict[key] for verdict in verdicts] for key in ("acc", "gold_error")}
     return {
-        "rewards": [score.reward for score in scores],
+        "rewards": [score.score for score in scores],
         "scores": [score.score for score in scores],
         "extra_logs": logs,
     }
@@ -77,7 +77,7 @@ def openrlhf_reply(scores: list[Score]) -> dict[str, Any]:
 
 def slime_reply(score: Score) -> dict[str, Any]:
     """The reward of a sample; slime trains on its `score` with --reward-key score."""
-    return {"score": score.reward, **_verdict(score), "outcome": score.outcome}
+    return {"score": score.score, **_verdict(score), "outcome": score.outcome}
 
 
 def _verdict(score: Score) -> dict[str, float]:

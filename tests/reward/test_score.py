@@ -69,15 +69,15 @@ def test_rewards_on_a_real_database(scorer_server):
         assert (result["pred"] is None) == (case == "no_answer")
 
 
-def test_math_and_a_shaping_reward_model_and_empty_gold(shop_databases, scorer_class, tmp_path):
-    sql = {"class_name": "SqlFormatRewardModel", "database_path": str(shop_databases), "judge_empty_gold": False}
+def test_math_and_empty_gold(shop_databases, scorer_class, tmp_path):
+    sql = {"class_name": "SqlRewardModel", "database_path": str(shop_databases), "judge_empty_gold": False}
     math = {"class_name": "MathRewardModel", "num_instances": 1}
     server = scorer_class(shop_databases, tmp_path, Scorer1=sql | {"num_instances": 1}, Scorer2=math)
     server.start()
     try:
         responses = ("I do not know.", answer("SELECT id FROM item"), answer(NAMES))
         results = [grade("sql", response, truth(NAMES), scorer=server.address) for response in responses]
-        assert [(result["score"], result["acc"]) for result in results] == [(-1.0, 0), (0.0, 0), (1.0, 1)]
+        assert [(result["score"], result["acc"]) for result in results] == [(0.0, 0), (0.0, 0), (1.0, 1)]
         empty = grade("sql", answer(NAMES), truth(NAMES + " WHERE 0"), scorer=server.address)
         assert (empty["score"], empty["acc"], empty["gold_error"], empty["outcome"]) == (0.0, 0, 1, "gold_empty")
         right, wrong = (

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.scorer.rewards import (
-    SQL_CREDITS,
-    column_credit,
-    released_column_credit,
-    soft_f1,
-)
+from rl.scorer.rewards import SQL_CREDITS, column_credit, released_column_credit
 from rl.scorer.sql.compare import GoldRows
 from rl.scorer.sql.jobs import SqlJobs
 from tests.scorer.conftest import LEAGUE, Scorer, fenced, make_database
@@ -44,39 +39,6 @@ def test_partial_credit() -> None:
         assert released_column_credit(rows, predicted) == pytest.approx(released, abs=1e-12), gold
 
 
-SOFT_F1 = [
-    ([], [], 1.0),
-    ([(1,)], [], 0.0),
-    ([], [(1,)], 0.0),
-    ([(1, "a")], [(1, "a")], 1.0),
-    # Columns in any order; a repeated row counts once.
-    ([(1, "a")], [("a", 1), ("a", 1)], 1.0),
-    # tp 1/2, fp 1/2, fn 1/2.
-    ([(1, "a")], [(1, "b")], 0.5),
-    # The example of BIRD's README in small. Rows: tp 1; tp 1/2, fn 1/2; fn 1. 2 * 1.5 / (2 * 1.5 + 0 + 1.5).
-    ([("Apple", 325), ("Orange", 7), ("Banana", 119)], [(325, "Apple"), ("Orange",)], 2 / 3),
-    # A row too many: tp 1, fp 1.
-    ([(1,)], [(1,), (2,)], 2 / 3),
-    # The rows' order: nothing is found.
-    ([(1,), (2,)], [(2,), (1,)], 0.0),
-    # A third column: tp 1, fp 1/2. 2 / (2 + 1/2).
-    ([(1, "a")], [(1, "a", "c")], 0.8),
-    # Values are not paired one to one, neither where gold repeats them (tp 1/2, no fn) nor where the prediction does.
-    ([(1, 1)], [(1,)], 1.0),
-    ([(1,)], [(1, 1)], 1.0),
-    # One of three columns, and the same repeated: tp 50/3, fn 2/3.
-    ([(1, 2, 3)], [(1,)], 0.5),
-    ([(1, 2, 3)], [(1,) * 50], 100 / 102),
-    # NULL is a value, and 1 is 1.0.
-    ([(None, 1)], [(1.0, None)], 1.0),
-]
-
-
-def test_soft_f1() -> None:
-    for gold, predicted, score in SOFT_F1:
-        assert soft_f1(gold, predicted) == pytest.approx(score, abs=1e-12), (gold, predicted)
-
-
 cells = st.sampled_from([0, 1, 1.0, "1", None, b"1", -1, -2])
 any_table = st.integers(1, 4).flatmap(lambda columns: st.lists(st.tuples(*[cells] * columns), min_size=1, max_size=5))
 
@@ -95,10 +57,8 @@ def test_laws_of_the_scores_of_other_results(gold: list, predicted: list, data: 
     gold_reversed = GoldRows([row[::-1] for row in gold], ordered=False)
     for name, credit in SQL_CREDITS.items():
         assert credit(rows, other_columns) == credit(gold_reversed, predicted) == scores[name], name
-        if name != "SqlSoftF1RewardModel":
-            assert credit(rows, other_rows) == scores[name], name
+        assert credit(rows, other_rows) == scores[name], name
     # Full for the same result, and the same from both sides.
-    assert soft_f1(gold, gold) == 1 and SQL_CREDITS["SqlSoftF1RewardModel"](rows, gold) == 0.8
     assert column_credit(rows, gold) == pytest.approx(0.8, abs=1e-12)
     back = column_credit(GoldRows(predicted, ordered=False), gold)
     assert back == pytest.approx(scores["SqlDetailRewardModel"], abs=1e-12)
@@ -129,9 +89,6 @@ SCORES = {
     "SqlDetailRewardModel": 0.4,
     "SqlReleasedRewardModel": 0.4,
     "SqlRewardModel": 0.0,
-    # tp 1/2 of each of two rows, fn 1/2 of each: F1 2/3.
-    "SqlSoftF1RewardModel": 0.8 * 2 / 3,
-    "SqlFormatRewardModel": 0.0,
 }
 
 
@@ -145,37 +102,36 @@ def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float]
 
 TWO = "SELECT count(*) FROM player WHERE team = 'Reds'"
 SCORERS = "SELECT name, team FROM player WHERE goals > 2"
-# What guesses get: gold, the guess, and its scores by SqlDetailRewardModel, SqlReleasedRewardModel, SqlRewardModel and
-# SqlSoftF1RewardModel.
+# What guesses get: gold, the guess, and its scores by SqlDetailRewardModel, SqlReleasedRewardModel and SqlRewardModel.
 GUESSES = [
     # A constant for one of four columns of a row.
-    ("SELECT count(*), min(id), max(id), name FROM player WHERE id = 1", "SELECT 1", 0.2, 0.8, 0.0, 0.8 * 2 / 3),
-    (TWO, "SELECT 2", 1.0, 1.0, 1.0, 1.0),
-    (TWO, "SELECT 1, 2, 3", 0.8 / 3, 0.8 / 3, 0.0, 0.4),
-    (TWO, "SELECT 1 UNION SELECT 2 UNION SELECT 3", 0.0, 0.0, 0.0, 0.0),
+    ("SELECT count(*), min(id), max(id), name FROM player WHERE id = 1", "SELECT 1", 0.2, 0.8, 0.0),
+    (TWO, "SELECT 2", 1.0, 1.0, 1.0),
+    (TWO, "SELECT 1, 2, 3", 0.8 / 3, 0.8 / 3, 0.0),
+    (TWO, "SELECT 1 UNION SELECT 2 UNION SELECT 3", 0.0, 0.0, 0.0),
     # The right columns, one by one: a cross join, one of them, two too many.
-    (SCORERS, f"SELECT a.name, b.team FROM ({SCORERS}) a, ({SCORERS}) b", 0.8, 0.8, 0.0, 0.8 / 3),
-    (SCORERS, "SELECT name FROM player WHERE goals > 2", 0.4, 0.4, 0.0, 0.8 * 2 / 3),
-    (SCORERS, "SELECT name, team, id, goals FROM player WHERE goals > 2", 0.4, 0.4, 0.0, 0.8 * 2 / 3),
+    (SCORERS, f"SELECT a.name, b.team FROM ({SCORERS}) a, ({SCORERS}) b", 0.8, 0.8, 0.0),
+    (SCORERS, "SELECT name FROM player WHERE goals > 2", 0.4, 0.4, 0.0),
+    (SCORERS, "SELECT name, team, id, goals FROM player WHERE goals > 2", 0.4, 0.4, 0.0),
     # All rows of the table.
-    (SCORERS, "SELECT name, team FROM player", 0.0, 0.0, 0.0, 0.4),
+    (SCORERS, "SELECT name, team FROM player", 0.0, 0.0, 0.0),
     # Gold without a result.
-    ("SELECT id FROM player WHERE goals > 9", "SELECT 1 WHERE 0", 1.0, 1.0, 1.0, 1.0),
-    ("SELECT max(goals) FROM player WHERE id > 9", "SELECT NULL", 1.0, 1.0, 1.0, 1.0),
+    ("SELECT id FROM player WHERE goals > 9", "SELECT 1 WHERE 0", 1.0, 1.0, 1.0),
+    ("SELECT max(goals) FROM player WHERE id > 9", "SELECT NULL", 1.0, 1.0, 1.0),
 ]
 
 
 def test_what_guesses_get(score: Callable[..., tuple[str, float]]) -> None:
-    models = ("SqlDetailRewardModel", "SqlReleasedRewardModel", "SqlRewardModel", "SqlSoftF1RewardModel")
+    models = ("SqlDetailRewardModel", "SqlReleasedRewardModel", "SqlRewardModel")
     for gold, guess, *scores in GUESSES:
         assert [score(model, gold, guess)[1] for model in models] == pytest.approx(scores, abs=1e-12), guess
 
 
-def test_the_server_scores_format_and_leaves_empty_golds_without_judgement(start_scorer: Callable[..., Scorer]) -> None:
-    scorer = start_scorer(class_name="SqlFormatRewardModel", judge_empty_gold=False, num_instances=1)
+def test_the_server_leaves_empty_golds_without_judgement(start_scorer: Callable[..., Scorer]) -> None:
+    scorer = start_scorer(class_name="SqlRewardModel", judge_empty_gold=False, num_instances=1)
     responses = ["I do not know.", fenced("SELECT 1"), fenced("SELECT missing"), fenced("SELECT count(*) FROM clients")]
     reply = scorer.score(responses, "SELECT count(*) FROM clients")
-    assert [score for score, _ in reply["Scorer1"]] == [-1.0, 0.0, 0.0, 1.0]
+    assert [score for score, _ in reply["Scorer1"]] == [0.0, 0.0, 0.0, 1.0]
     for gold in ("SELECT id FROM clients WHERE 0", "SELECT max(id), NULL FROM clients WHERE 0"):
         reply = scorer.score(responses, gold)
         assert {detail["outcome"] for detail in reply["details"]} == {"gold_empty"}

@@ -10,9 +10,7 @@ from rl.common.errors import UserError
 from rl.common.outcomes import (
     CORRECT_TOLERANCE,
     GOLD_FAILURES,
-    HIGHEST_REWARD,
     INFRA_ERROR,
-    LOWEST_REWARD,
     OUTCOMES,
     is_correct,
 )
@@ -59,12 +57,6 @@ class Score:
     result_digest: str | None = None
     result_rows: int | None = None
     effort: Effort = field(default_factory=Effort, compare=False)
-    shaped: float | None = None  # the reward if it differs from the score, -1..1
-
-    @property
-    def reward(self) -> float:
-        """The reward for training."""
-        return self.score if self.shaped is None else self.shaped
 
     @property
     def gold_error(self) -> int:
@@ -134,7 +126,7 @@ def _read_score(address: str, answer: Any) -> Score | str:
     fields = answer if isinstance(answer, dict) else {}
     outcome, score, pred, error = (fields.get(name) for name in ("outcome", "score", "pred", "error"))
     # A field is absent if the answer has no such value.
-    digest, rows, shaped = (fields.get(name) for name in ("digest", "result_rows", "reward"))
+    digest, rows = (fields.get(name) for name in ("digest", "result_rows"))
     if outcome == INFRA_ERROR:
         return str(error)[:300]
     if (
@@ -142,13 +134,13 @@ def _read_score(address: str, answer: Any) -> Score | str:
         or not (isinstance(score, int | float) and 0 <= score <= 1 + CORRECT_TOLERANCE)  # a NaN is not
         or not isinstance(pred, str | None)
         or not isinstance(digest, str | None)
-        or not (shaped is None or (isinstance(shaped, int | float) and LOWEST_REWARD <= shaped <= HIGHEST_REWARD))
+        or "reward" in fields  # an earlier server's, which differs from the score
         or not isinstance(rows, int | None)
     ):
         raise ScorerMismatch(f"{address} answers {str(answer)[:300]} for a response: its version does not match.")
     score = 0.0 if outcome in GOLD_FAILURES else float(score)
     acc = int(is_correct(score))
-    return Score(score, acc, pred, outcome, error, result_digest=digest, result_rows=rows, shaped=shaped)
+    return Score(score, acc, pred, outcome, error, result_digest=digest, result_rows=rows)
 
 
 def sentence(text: str) -> str:

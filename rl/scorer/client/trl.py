@@ -41,7 +41,7 @@ class _ScorerReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """The reward of each completion: 0 to 1, of some reward models -1 (docs/reference/scorer.md).
+        """The reward of each completion: its score, 0 to 1.
 
         None, so that TRL leaves the completion out, for a row whose columns are all None (it is for another reward
         function), and where the reference itself cannot be evaluated (their share is logged as scorer/unjudged).
@@ -74,7 +74,7 @@ class _ScorerReward:
         unjudged = [score.gold_error for score in scores if score is not None]
         if log_metric is not None and unjudged:
             log_metric("scorer/unjudged", sum(unjudged) / len(unjudged))
-        return [None if score is None or score.gold_error else score.reward for score in scores]
+        return [None if score is None or score.gold_error else score.score for score in scores]
 
 
 class SQLReward(_ScorerReward):

@@ -25,4 +25,4 @@ async def reward(task: Any, trace: Any) -> float:
     result = await score_response(trace.last_reply, question)
     if result.gold_error:
         raise UserError(f"The reference of {question} cannot be evaluated ({result.outcome}): {result.error}.")
-    return result.reward
+    return result.score

@@ -19,7 +19,6 @@ from rl.scorer.databases import Database, DatabaseUnreadable, find_database
 from rl.scorer.outcomes import Score, UnknownQuestion, failure, no_answer
 from rl.scorer.pool import Prepare
 from rl.scorer.process import Reply, WorkerProcess
-from rl.scorer.rewards import REWARD_MODELS
 from rl.scorer.scoring import SharedResults, WorkerScorer
 from rl.scorer.sql.compare import Comparison
 from rl.scorer.sql.engines import ENGINES, connection_parameters, password_file, port_to_allow
@@ -130,7 +129,6 @@ class SqlScorer(WorkerScorer):
         self.settings = settings
         self.golds: SharedResults[_Gold] = SharedResults(settings.gold_cache_bytes)
         self.caches[settings.kind.replace("sql", "gold", 1)] = self.golds
-        self._no_answer = replace(_NO_ANSWER, shaped=REWARD_MODELS[settings.class_name].no_answer)
 
     async def score(self, question: SqlQuestion, responses: list[str], digests: bool = False) -> list[Score]:
         """As WorkerScorer.score. Raises UnknownQuestion for a db_id that names no database."""
@@ -147,7 +145,7 @@ class SqlScorer(WorkerScorer):
             return [replace(unjudged, pred=pred) for pred in predictions]
         method = question.cmp_method
         run = partial(self._run_prediction, database, gold, method, digests)
-        return await self._score_distinct((gold.key, method, digests), predictions, run, self._no_answer, days)
+        return await self._score_distinct((gold.key, method, digests), predictions, run, _NO_ANSWER, days)
 
     async def check_gold(self, db_id: str, gold_sql: str) -> GoldCheck:
         """Run a gold query."""

@@ -155,7 +155,7 @@ WRONG = {
     "unknown outcome": lambda fake, body: fake.always("splendid")(None, body),
     "an answer that is a number": lambda fake, body: fake.answers(body, lambda text: 1.0),
     "nan": lambda fake, body: fake.always(score=float("nan"))(None, body),
-    "a reward of 2": lambda fake, body: fake.answers(body, lambda text: fake.answer() | {"reward": 2.0}),
+    "a reward beside the score": lambda fake, body: fake.answers(body, lambda text: fake.answer() | {"reward": 1.0}),
     "no score": lambda fake, body: fake.answers(body, lambda text: {"outcome": "match", "pred": None}),
     "pred is not text": lambda fake, body: fake.always(pred=["SELECT 1"])(None, body),
 }
@@ -199,17 +199,16 @@ def test_a_server_with_other_rules_than_the_first_one_is_refused(fake, client_of
 @pytest.mark.parametrize(
     "answered, expected",
     [
-        ({"outcome": "gold_timeout", "error": "gold took 60 s"}, (0.0, 0, 1, 0.0)),
-        ({"score": 1 - 5e-7}, (1 - 5e-7, 1, 0, 1 - 5e-7)),
-        ({"score": 1 + 5e-7}, (1 + 5e-7, 1, 0, 1 + 5e-7)),
-        ({"score": 1 - 5e-6}, (1 - 5e-6, 0, 0, 1 - 5e-6)),
-        ({"reward": -1.0}, (1.0, 1, 0, -1.0)),
+        ({"outcome": "gold_timeout", "error": "gold took 60 s"}, (0.0, 0, 1)),
+        ({"score": 1 - 5e-7}, (1 - 5e-7, 1, 0)),
+        ({"score": 1 + 5e-7}, (1 + 5e-7, 1, 0)),
+        ({"score": 1 - 5e-6}, (1 - 5e-6, 0, 0)),
     ],
 )
-def test_score_acc_and_reward(fake, ask, answered, expected):
-    """acc is 1 within a millionth; a failed reference scores 0; a reward beside the score changes the reward alone."""
+def test_score_and_acc(fake, ask, answered, expected):
+    """acc is 1 within a millionth; a failed reference scores 0."""
     [score], _ = ask(lambda request, body: fake.answers(body, lambda text: fake.answer() | answered))
-    assert (score.score, score.acc, score.gold_error, score.reward) == expected
+    assert (score.score, score.acc, score.gold_error) == expected
     assert score.error == answered.get("error")
 
 

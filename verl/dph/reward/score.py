@@ -34,7 +34,7 @@ async def compute_score(
         reward_router_address, reward_model_tokenizer: verl passes them if there is a reward model; not used.
 
     Returns:
-        Always the same keys: score (the reward: 0..1, of some reward models -1), acc (0 or 1), gold_error (0 or
+        Always the same keys: score (the reward, 0..1), acc (0 or 1), gold_error (0 or
         1: the reference cannot be evaluated, and a training step leaves the prompt out), pred (the SQL or answer that
         was read, or None), outcome, and scorer (protocol.Effort as JSON text, for training/rollout_metrics.py). In
         validation verl averages the numbers, writes all to its dumps, and leaves text and None out of its metrics.
@@ -47,7 +47,7 @@ async def compute_score(
     limits = {"timeout_s": timeout, "retries": retries, "busy_limit_s": busy_limit}
     result = await score_response(solution_str, question, scorer, **limits)
     return {
-        "score": result.reward,
+        "score": result.score,
         "acc": result.acc,
         "gold_error": result.gold_error,
         "pred": result.pred,
