@@ -78,11 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def resolve(words: list[str]) -> tuple[str, list[str]]:
-    """Split a command line into its arguments and the subcommand, or the group whose help is asked for.
-
-    Raises:
-        UserError: there is no such subcommand; the sentence names the nearest.
-    """
+    """Split a command line into its arguments and the subcommand, or the group whose help is asked for."""
     name, *rest = words
     if name in GROUPS and rest and rest[0] not in HELP:
         name, *rest = f"{name} {rest[0]}", *rest[1:]

@@ -29,9 +29,6 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     Args:
         has_critic: the run trains a critic, whose checkpoints are about as large as the actor's.
         resumes: the run continues from a checkpoint, so that older ones are on the disk already.
-
-    Raises:
-        UserError: the folder cannot be written or has too little room, or a file of the model is damaged.
     """
     trainer, actor = config.trainer, config.actor_rollout_ref.actor
     if trainer.save_freq <= 0:

@@ -56,9 +56,6 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns:
         The exit code, 0 or TO_MEND_EXIT_CODE.
-
-    Raises:
-        UserError: the script rejects its arguments.
     """
     options = parser().parse_args(arguments)
     failed = []

@@ -89,11 +89,7 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
 
 
 def check_set(config: DictConfig, key: str) -> None:
-    """Reject a setting that names no file.
-
-    Raises:
-        UserError: naming it.
-    """
+    """Reject a setting that names no file."""
     if not files_of(OmegaConf.select(config, key)):
         raise UserError(f"{key} is not set, and this run needs it: name the file.")
 
@@ -103,9 +99,6 @@ def check_file(key: str, path: Path) -> bool:
 
     Returns:
         Whether it was checked.
-
-    Raises:
-        UserError: naming the setting `key`, the file, and how to get it.
     """
     if ":/" in str(path):  # pathlib makes one slash of two
         return False
@@ -125,9 +118,6 @@ def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:
     Args:
         key: the setting that names it.
         ask_hub: otherwise a name on the Hub is not checked.
-
-    Raises:
-        UserError: there is no such model, or the Hub cannot be reached.
     """
     looks_local = model.startswith(("/", ".", "~")) or model.count("/") > 1 or os.path.isdir(model.split("/")[0])
     if looks_local and "://" not in model:

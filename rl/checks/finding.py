@@ -59,11 +59,7 @@ class Check(Generic[_Seen]):
 
 
 def enforce(checks: Sequence[Check[Subject]], subject: Subject, without: Collection[str] = ()) -> None:
-    """Run checks in their order, stop at the first that fails, and log warnings.
-
-    Raises:
-        UserError: what the check found, and what to do.
-    """
+    """Run checks in their order, raise a UserError at the first that fails, and log warnings."""
     for check in checks:
         if check.name in without:
             continue

@@ -46,9 +46,6 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> No
 
     Args:
         without: names of checks that are left out.
-
-    Raises:
-        UserError: one sentence, or one per wrong value; it names the setting, or the variable that gave it.
     """
     enforce(CHECKS, Subject(config, program), without)
 

@@ -65,12 +65,7 @@ def _run_alone(settings: Node, command: Sequence[str], folder: Path) -> int:
 
 
 def _run_head(settings: Node, command: Sequence[str], folder: Path) -> int:
-    """Run the command with the Ray and the scorers of all nodes. Return its exit code.
-
-    Raises:
-        UserError: Ray's port is taken, or a node is missing.
-        ConnectionError: Ray does not start, or was lost on this node.
-    """
+    """Run the command with the Ray and the scorers of all nodes. Return its exit code."""
     check_port(settings)
     deadline = time.monotonic() + settings.wait_seconds
     address = _own_address(settings)
@@ -86,11 +81,7 @@ def _run_head(settings: Node, command: Sequence[str], folder: Path) -> int:
 
 
 def _wait_for_nodes(settings: Node, ray_address: str, deadline: float) -> list[str]:
-    """Wait until all nodes have joined Ray. Return where the scorers of all but the first are, by rank.
-
-    Raises:
-        UserError: at the deadline some nodes are missing.
-    """
+    """Wait until all nodes have joined Ray. Return where the scorers of all but the first are, by rank."""
     import ray
 
     with own_sigterm():

@@ -96,10 +96,7 @@ class RayNode:
         return isinstance(connection_problem(*self._head), ConnectionRefusedError)
 
     def check(self) -> None:
-        """
-        Raises:
-            ConnectionError: Ray has ended on this node.
-        """
+        """Raise ConnectionError if Ray has ended on this node."""
         if self._process.poll() is not None:
             raise ConnectionError(f"Ray on node {self._rank} ended: {cause_in(self._log)} (log: {self._log})")
 
@@ -120,10 +117,7 @@ def _resources(settings: Node) -> list[str]:
 
 
 def check_port(settings: Node) -> None:
-    """
-    Raises:
-        UserError: the port of Ray's head is taken: the nodes would join another Ray.
-    """
+    """Reject a port of Ray's head that is taken: the nodes would join another Ray."""
     try:
         socket.create_server((settings.node_address or "", settings.ray_port)).close()
     except OSError as error:

@@ -30,9 +30,6 @@ def console_log(path: Path) -> Iterator[None]:
     """Append to `path` what this process and its children print in the block.
 
     With VERBOSE=1 in the environment everything stays on the terminal.
-
-    Raises:
-        UserError: the file cannot be written.
     """
     if os.environ.get(VERBOSE, "0") not in ("", "0"):
         yield

@@ -1,4 +1,7 @@
-"""sha256 fingerprints of files, model weights and tokenizers, by which samples and stores name what they belong to."""
+"""sha256 fingerprints of files, model weights and tokenizers, by which samples and stores name what they belong to.
+
+What is not there is a UserError.
+"""
 
 import functools
 import hashlib
@@ -15,11 +18,7 @@ _SHA256 = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def file_sha256(path: str | os.PathLike) -> str:
-    """sha256 of a file's bytes, hexadecimal, read as a stream.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
+    """sha256 of a file's bytes, hexadecimal, read as a stream."""
     with file_errors(path, "read", "give an existing file"), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -29,9 +28,6 @@ def model_hash(model: str | os.PathLike) -> str:
 
     Args:
         model: a folder, or the name of a Hugging Face Hub model.
-
-    Raises:
-        UserError: there is no such model, or it has no weights.
     """
     return _combined_hash(require_weights(local_folder(model)))
 
@@ -41,9 +37,6 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
 
     Args:
         model: a folder, or the name of a Hugging Face Hub model.
-
-    Raises:
-        UserError: there is no such model, or it has no tokenizer.
     """
     folder = local_folder(model)
     files = [folder / name for name in sorted(TOKENIZER_FILES) if (folder / name).is_file()]
@@ -57,9 +50,6 @@ def model_hashes(model: str | os.PathLike, tokenizer: str | os.PathLike | None) 
 
     Args:
         model, tokenizer: folders, or names of Hugging Face Hub models; tokenizer is None if it is the model's.
-
-    Raises:
-        UserError: one of them is missing.
     """
     return {"model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(tokenizer or model)}
 
@@ -69,9 +59,6 @@ def config_hash(model: str | os.PathLike) -> str:
 
     Args:
         model: a folder, or the name of a Hugging Face Hub model.
-
-    Raises:
-        UserError: there is no such model.
     """
     folder = local_folder(model)
     return _combined_hash(folder / name for name in CONFIG_FILES if (folder / name).is_file())

@@ -62,9 +62,6 @@ def check_hub(model: str, setting: str) -> None:
 
     Args:
         setting: where a user names the model.
-
-    Raises:
-        UserError: the Hub has no such model, or cannot be reached.
     """
     from huggingface_hub import HfApi
 
@@ -85,11 +82,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def require_weights(folder: Path) -> list[Path]:
-    """The weight_files.
-
-    Raises:
-        UserError: the folder holds none.
-    """
+    """The weight_files; a folder that holds none is rejected."""
     if not (files := weight_files(folder)):
         patterns = " or ".join(_WEIGHT_PATTERNS)
         raise UserError(f"The model folder {folder} holds no weights ({patterns}): give a complete model folder.")

@@ -22,9 +22,6 @@ def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.P
     Args:
         columns: the columns that the file must have.
         hint: the error's advice for a file of another kind.
-
-    Raises:
-        UserError: the file does not exist or cannot be read as parquet, or a column is missing.
     """
     try:
         with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES) as parquet:

@@ -33,9 +33,6 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
         script: a path such as scripts/llama/js_kl.sh, or the name of a method, such as js_kl.
         arguments: NAME and numbers by position, then Hydra overrides; experiment=NAME, --dry-run[=config] and --help
             anywhere.
-
-    Raises:
-        UserError: there is no such script, or the arguments are wrong.
     """
     path, known = Path(script), methods.methods()
     parent = path.absolute().parent.name  # also of a script that is named in its folder

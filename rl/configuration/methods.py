@@ -127,12 +127,7 @@ def next_step(command: str, experiment: str) -> str:
 
 
 def experiment(name: str) -> ConfigFile:
-    """An experiment of ours by its name, or a user's file by its path.
-
-    Raises:
-        UserError: no experiment and no file has this name, the file is not a YAML in a folder named experiment, it has
-            the name of one of ours, or it extends none of ours.
-    """
+    """An experiment of ours by its name, or a user's file by its path."""
     ours = files("experiment")
     if name in ours:
         return ours[name]

@@ -41,11 +41,7 @@ def _last_part(model: str) -> str:
 
 
 def verl_folder() -> Path:
-    """The folder of the installed verl.
-
-    Raises:
-        UserError: verl is not installed (a checkout's own verl/ is a namespace package).
-    """
+    """The folder of the installed verl, which must be there (a checkout's own verl/ is a namespace package)."""
     verl = find_spec("verl")
     if verl is None or verl.origin is None:
         raise UserError(

@@ -17,9 +17,6 @@ def check_own_keys(experiment: ConfigFile, known: Mapping[str, Any], below: str 
     Args:
         known: the full names and values of all settings. What stands below one without a value is not checked.
         below: the section that is checked, such as "launch."; "" for all.
-
-    Raises:
-        UserError: naming the file and the setting.
     """
     for part in (part for part in experiment.parts if part.is_own):
         for key in raw(part.content):
@@ -40,9 +37,6 @@ def check_taken(experiment: ConfigFile, config: DictConfig, method: str, given: 
     Args:
         config: composed, unresolved.
         given: the full names of the settings that the command line decides.
-
-    Raises:
-        UserError: naming the file and the setting.
     """
     if "experiment" in config:
         raise UserError(

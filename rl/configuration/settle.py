@@ -40,11 +40,8 @@ _FILES = {
 
 
 def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -> None:
-    """Check `launch`, unless settle has removed it, and these sections. An error names the variable that gave a value.
-
-    Raises:
-        UserError: one line per wrong value.
-    """
+    """Reject wrong values of `launch`, unless settle has removed it, and of these sections: one line per value, which
+    names the variable that gave it."""
     written, sentences = raw(config), []
     own: tuple[type[Section], ...] = (Launch,) if LAUNCH in config else ()
     for section in (*own, *sections):
@@ -57,11 +54,7 @@ def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -
 
 
 def settle(config: DictConfig) -> None:
-    """Replace values that depend on variables or on `launch` with their results, and remove `launch`.
-
-    Raises:
-        UserError: a value of `launch` is wrong.
-    """
+    """Replace values that depend on variables or on `launch` with their results, and remove `launch`."""
     if LAUNCH in config:
         _replace(config)
     for key in _MODELS:  # verl asserts that the path of a model does not end in /

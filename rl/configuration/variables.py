@@ -70,11 +70,7 @@ def known_variables() -> tuple[str, ...]:
 
 
 def check_variables(environment: Mapping[str, str]) -> None:
-    """Reject variables that decided a run once and no longer do.
-
-    Raises:
-        UserError: a line for each, with the key in its place.
-    """
+    """Reject variables that decided a run once and no longer do."""
     # Kubernetes sets SCORER_PORT to an address for a service that is named scorer.
     given = {name: environment[name] for name in REPLACED_BY if environment.get(name)}
     sentences = [

@@ -59,11 +59,7 @@ def train(arguments: list[str]) -> None:
 
 
 def _launch(method: list[str], arguments: list[str]) -> None:
-    """Become the launcher of a run.
-
-    Raises:
-        UserError: there is no checkout, which has the launcher's script.
-    """
+    """Become the launcher of a run."""
     script = next((root / _LAUNCHER for root in (CHECKOUT, Path.cwd()) if (root / _LAUNCHER).is_file()), None)
     if script is None:
         raise UserError(f"{_LAUNCHER} of a checkout is not here: run dph in a checkout, or pip install -e it.")

@@ -13,11 +13,7 @@ from rl.configuration.run import Run
 
 
 def node_of(run: Run) -> Node | None:
-    """This node, on which rl.cluster starts Ray or a scorer; None if the program needs nothing around it.
-
-    Raises:
-        UserError: a setting is missing or out of its range, with which the nodes cannot be one cluster.
-    """
+    """This node, on which rl.cluster starts Ray or a scorer; None if the program needs nothing around it."""
     launch = run.launch
     nodes = launch.nodes
     rank = 0 if launch.node_rank is None and nodes == 1 else launch.node_rank
