@@ -18,16 +18,6 @@ CONFIG_DIR = Path(__file__).resolve().parents[2] / "verl" / "dph" / "config"
 PADDING_ROW = 128
 
 
-def ulysses_ranks(role: int, engine: int) -> int:
-    """Ranks that share one sequence.
-
-    Args:
-        role: actor.ulysses_sequence_parallel_size, verl's older name, which wins; or a reference's or a critic's.
-        engine: the same setting of its fsdp_config.
-    """
-    return role if role > 1 else engine
-
-
 def micro_batch_tokens(longest_row: int, dense_mask: bool) -> int:
     """Tokens of a micro-batch if actor.ppo_max_token_len_per_gpu is null: verl's default, or the longest row's if that
     is more; with a dense mask, whose time per token grows with the micro-batch, the longest row's or verl's padding's.

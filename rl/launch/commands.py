@@ -15,24 +15,10 @@ TRAIN_EXAMPLE = "js_kl my_run 0.2 trainer.save_freq=20"
 LINE = 100  # characters
 # It finds out which node this is, then starts `python -m rl.launch`.
 _LAUNCHER = Path("scripts/lib/run.sh")
-# What a subcommand does, and its positional arguments.
-_ABOUT = {
-    "presample": ("Sample every training prompt from the initial policy.", "[NAME] [seed]"),
-    "store": (
-        "Sample each near-perfect prompt once more and store the correct responses with reference\nlog-probs.",
-        "[NAME] [seed]",
-    ),
-    "train": (
-        "Train with a method, as its launch script does (SQL: scripts/llama, math: scripts/qwen). Without\narguments: "
-        "list the methods.",
-        "METHOD NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
-    ),
-}
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
+def _parser(description: str, arguments: str) -> argparse.ArgumentParser:
     """A subcommand's parser, for its help: the launcher reads the arguments itself."""
-    description, arguments = _ABOUT[name]
     parser = argparse.ArgumentParser(
         description=f"{description}\n\nARGUMENT is {arguments},\n"
         "experiment=NAME (docs/reference/cli.md), or KEY=VALUE, a setting (docs/reference/settings.md)."
@@ -68,4 +54,15 @@ def _launch(method: list[str], arguments: list[str]) -> None:
 
 
 presample, store = (partial(_launch, [PREPARATIONS[name]]) for name in ("presample", "store"))
-presample_parser, store_parser, train_parser = (partial(_parser, name) for name in _ABOUT)
+presample_parser = partial(_parser, "Sample every training prompt from the initial policy.", arguments="[NAME] [seed]")
+store_parser = partial(
+    _parser,
+    "Sample each near-perfect prompt once more and store the correct responses with reference\nlog-probs.",
+    arguments="[NAME] [seed]",
+)
+train_parser = partial(
+    _parser,
+    "Train with a method, as its launch script does (SQL: scripts/llama, math: scripts/qwen). Without\narguments: list "
+    "the methods.",
+    arguments="METHOD NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
+)

@@ -13,7 +13,7 @@ from verl.utils.model import update_model_config
 from rl.checks.finding import Finding, ok, warn
 from rl.common.errors import UserError
 from rl.common.model_files import cached_config, require_weights, weight_files
-from rl.configuration import PADDING_ROW, ulysses_ranks
+from rl.configuration import PADDING_ROW
 from verl.dph.config import attention
 from verl.dph.sampling.job import override_config, tokenizer_of
 from verl.dph.sampling.rollout_engine import ranks_of
@@ -32,8 +32,9 @@ class Role:
 
     @property
     def ulysses(self) -> int:
+        """Ranks that share one sequence; the role's setting, verl's older one, wins over its engine's."""
         key = "ulysses_sequence_parallel_size"
-        return ulysses_ranks(self.settings[key], self.engine[key])
+        return self.settings[key] if self.settings[key] > 1 else self.engine[key]
 
     @property
     def attention(self) -> str:
