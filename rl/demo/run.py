@@ -73,7 +73,10 @@ class Demo(Experiment):
         """Run all stages, write the report, and return one sentence per failed check."""
         from rl.evaluation.analysis.promises import failed_promises
 
-        self.run_stages(self.stages())
+        stages, (before, each) = self.stages(), self.model.minutes
+        minutes = before + each * len(self.methods) * self.steps / self.model.steps
+        sys.stderr.write(f"{len(stages)} stages, about {minutes:.0f} minutes on two idle cores\n")
+        self.run_stages(stages)
         sys.stderr.write("Comparing the methods\n")
         report = self._report()
         return failed_promises(report) if not self.model.pretrained else []
@@ -144,7 +147,7 @@ def parser() -> argparse.ArgumentParser:
 def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     """Print the main results, the checks, and the next command; the report has everything else."""
     report = json.loads((demo.out / REPORT).read_text())
-    sys.stdout.write(f"\n{results_tables(report)}\n")
+    sys.stdout.write(f"\n{results_table(report)}\n")
     if not demo.model.pretrained and not failures:
         sys.stdout.write("Self-test passed (fixed thresholds, not significance).\n")
     sys.stdout.write(f"{seconds / 60:.1f} minutes.\n")
@@ -154,24 +157,28 @@ def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
     sys.stdout.write(f"  {inspect}  # read the base model's samples, and D_pef\n")
 
 
-def results_tables(report: dict) -> str:
-    """For each split a row per model and a column per metric.
+def results_table(report: dict) -> str:
+    """A row per model: its metrics in domain, and Pass@k out of domain ("new").
 
     Args:
         report: the content of report.json.
     """
-    from rl.evaluation.measures import TERMINAL, metrics_for
-    from rl.evaluation.spec import BASE, split_name
-    from rl.evaluation.table import as_text
-    from rl.evaluation.tables import values_table
+    from rl.evaluation.measures import TERMINAL, heading, metrics_for
+    from rl.evaluation.spec import BASE, BASE_AGAIN
+    from rl.evaluation.table import Row, Table, as_text
+    from rl.evaluation.tables import metric_cell
 
-    labels, tables = report["_labels"], []
-    for split in SPLITS:
-        found = {name: report[name][split] for name in labels}
-        caption = f"{split_name(split)}, {found[BASE]['prompts']} questions, shares in per cent:"
-        metrics = metrics_for(TERMINAL, EVAL_SAMPLES, report["_solved_in"])
-        tables.append(as_text(values_table(found, metrics, labels, caption)))
-    return "\n".join(tables)
+    metrics = metrics_for(TERMINAL, EVAL_SAMPLES, report["_solved_in"])
+    shown = {"in_domain": ("", metrics), "out_of_domain": ("new", [name for name in metrics if "@" in name])}
+    columns = {(upper, heading(name)): (split, name) for split, (upper, of) in shown.items() for name in of}
+    rows = []
+    for method, label in report["_labels"].items():
+        if method != BASE_AGAIN:
+            cells = [metric_cell(report[method][split], name) for split, name in columns.values()]
+            rows.append(Row(label, "", cells))
+    inside, outside = (report[BASE][split]["prompts"] for split in SPLITS)
+    caption = f"In per cent of {inside} questions, and of {outside} about what training never saw (new):"
+    return as_text(Table(caption, list(columns), rows))
 
 
 if __name__ == "__main__":
