@@ -78,18 +78,6 @@ def ask(client, prompts):
     return asyncio.run(scenario())
 
 
-def test_a_burst_is_one_call_a_server_and_keeps_prompts_together():
-    first, second = Server(), Server()
-    client = burst_client(first, second)
-    prompts = [[i // 4, i] for i in range(16)]  # four requests of each of four prompts
-    outputs = ask(client, prompts)
-    assert [output.token_ids for output in outputs] == [prompt[::-1] for prompt in prompts]
-    assert first.bursts == [prompts[:8]] and second.bursts == [prompts[8:]]
-    balancer = client._load_balancer
-    assert sorted(balancer.released) == sorted(balancer.acquired) == ["a", "b"]
-    assert outputs[0].extra_fields == {"global_steps": 7, "min_global_steps": 7, "max_global_steps": 7}
-
-
 def test_failures_and_what_is_not_taken():
     # Ray sends the client, as an argument of an actor, to verl's agent loop workers.
     client = ray.cloudpickle.loads(ray.cloudpickle.dumps(burst_client(Server())))

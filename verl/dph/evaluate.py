@@ -258,7 +258,10 @@ def _checked(config: DictConfig) -> dict[str, Split]:
         for file in split.files:  # of a benchmark they exist
             check_file(f"evaluate.splits.{name}", Path(file))
     for name, model in evaluate.models.items():
-        _check_model(f"evaluate.models.{name}", str(model))
+        if Path(str(model)).expanduser().is_dir():
+            check_checkpoint(str(model))
+        else:
+            check_model(f"evaluate.models.{name}", str(model))
     files = [Path(file) for split in splits.values() for file in split.files]
     if evaluate.groups is not None and (absent := set(evaluate.groups) - set(groups_of(files, evaluate.groups))):
         raise UserError(
@@ -278,17 +281,6 @@ def _checked(config: DictConfig) -> dict[str, Split]:
                 f"{evaluate.solved_in}: raise n, lower evaluate.solved_in, or set evaluate.report=False."
             )
     return splits
-
-
-def _check_model(key: str, model: str) -> None:
-    """Check one of evaluate.models before any of them is read."""
-    if not Path(model).expanduser().is_dir():
-        check_model(key, model)
-        return
-    try:
-        check_checkpoint(model)
-    except UserError as error:
-        raise UserError(f"{key}: {error}") from None
 
 
 def _check_methods(evaluate: DictConfig, drawn: Iterable[str]) -> None:
