@@ -13,8 +13,6 @@ from rl.common.processes import end_process_tree
 REPOSITORY = Path(__file__).resolve().parents[1]
 SERVER_PROGRAM = REPOSITORY / "rl" / "scorer" / "scorer_server_without_ray.py"
 SERVER_START_S, SERVER_END_S = 60, 20
-# Variables of verl.dph's programs on the CPU.
-ON_CPU = {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
 # Variables of a training run at its smallest, through a launch script.
 # Environment variables, and settings by their keys (apart).
 SMALL_RUN = {
