@@ -221,7 +221,7 @@ def test_groups_of_equal_rewards(groups_of_3):
 
 
 def test_groups_that_dynamic_sampling_drops_or_does_not_need_count_in_pass_at_k(trainer):
-    """verl drops a, b and f, whose rewards are equal, and draws two others, one of which the step has room for."""
+    """verl drops a, b and f, whose rewards are equal, and draws two others; the step has room for one."""
     config, queue = trainer.config, trainer.queue
     config.algorithm.filter_groups.enable, config.actor_rollout_ref.rollout.n = True, 4
     config.trainer.max_failed_rollouts = 1
