@@ -75,15 +75,6 @@ def project(tmp_path_factory):
         yield project
 
 
-@pytest.fixture(scope="session")
-def presampled(project):
-    """Every training prompt is sampled 4 times."""
-    project.outputs["presample"] = project.succeed(
-        "bash", "scripts/llama/offline_sampling.sh", "sampling", "presample.n=4"
-    )
-    return project
-
-
 WRITES = ("bash", "scripts/llama/get_correct_data_tensor.sh", "data.sft_reference_rows=2")
 
 # verl's default on GPUs: parameters in float32, computed with in bf16 under autocast.
@@ -91,9 +82,9 @@ BF16 = "++actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16"
 
 
 @pytest.fixture(scope="session")
-def stored(presampled):
-    """Split at 1 of 4 (the tiny model is weak), refined, with reference log-probs."""
-    project = presampled
+def stored(project):
+    """Sampled 4 times, split at 1 of 4 (the tiny model is weak), refined, with reference log-probs."""
+    project.succeed("bash", "scripts/llama/offline_sampling.sh", "sampling", "presample.n=4")
     project.succeed(
         *(sys.executable, "data/sql/process_data/exact_correct_id.py", "--threshold", "1", "--n", "4"),
         *("--samples", str(project.data / "generate_data" / "0.jsonl"), "--out", str(project.data)),

@@ -31,16 +31,6 @@ def steps_of(run) -> list[tuple[int, dict]]:
     return list(metrics_of(run / "metrics").items())
 
 
-def test_presampling_holds_every_sample_of_every_prompt(presampled):
-    records = list(read_samples(presampled.data / "generate_data" / "0.jsonl"))
-    assert sorted((record.id, record.sample) for record in records) == [(i, s) for i in range(40) for s in range(4)]
-    assert 0 < sum(record.acc for record in records) < len(records)
-    for record in records:
-        assert record.output.startswith("```sql\n") or not record.acc
-        assert (record.outcome == "match") == (record.acc == 1)
-    assert "correct of 4" in presampled.outputs["presample"] and "Pass@4" in presampled.outputs["presample"]
-
-
 def test_store_holds_the_correct_refinement_samples_and_loses_no_prompt(stored):
     store = Store.load(str(stored.data / "pef.pt"))
     samples = {record.id: record for record in read_samples(stored.data / "pef.samples.jsonl")}

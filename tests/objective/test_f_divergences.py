@@ -209,11 +209,3 @@ def test_policy_form_is_unbiased(name, device):
     torch.testing.assert_close((log_p.exp()[:, None] * per_action).sum(0), exact, rtol=1e-4, atol=1e-6)
     values = dv.policy_value(GENERATORS[name], d, POLICY_BOUND).double()
     torch.testing.assert_close((log_p.exp() * values).sum(), value.detach(), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["forward_kl", "chi_square"])
-def test_policy_weights_grow_linearly_beyond_their_bounds(name, device):
-    for side in (-1.0, 1.0):
-        d = side * (POLICY_BOUND + torch.tensor([0.0, 1.0, 2.0, 3.0], device=device))
-        steps = dv.policy_weight(GENERATORS[name], d, POLICY_BOUND).double().diff()
-        torch.testing.assert_close(steps, steps[:1].expand(3), rtol=1e-3, atol=1e-3)

@@ -59,15 +59,6 @@ def test_a_dead_scorer_stops_the_run_and_loses_no_answer(tmp_path, run, seeded_e
     assert sorted_records(path) == sorted_records(tmp_path / "whole.jsonl")
 
 
-def test_answers_that_lack_only_their_score_need_no_engine(tmp_path, run, seeded_engine):
-    path, engine = tmp_path / "0.jsonl", seeded_engine()
-    with pytest.raises(ScorerUnavailable):
-        run(path, engine, scorer="http://127.0.0.1:9", max_in_flight=24)
-    assert len(engine.answered) == 24
-    assert run(path, None).samples == 0
-    assert path.read_bytes().count(b"\n") == 24
-
-
 def test_requests_follow_the_settings(tmp_path, run, prompts, seeded_engine, sampling_settings):
     engine = seeded_engine()
     run(tmp_path / "0.jsonl", engine)

@@ -65,13 +65,6 @@ def test_a_divergence_on_d_exp_alone_gets_eta_and_no_rows(run):
     assert states(feed) == {}
 
 
-def test_a_run_without_a_divergence_has_no_state(run, tmp_path):
-    parts = checkpoint_parts.parts_of(PefFeed.of(run.config({f"{ACTOR}sft_loss_mode": "none"})))
-    checkpoint_parts.save(tmp_path, parts)
-    checkpoint_parts.load(tmp_path, parts)
-    assert list(tmp_path.glob("*.json")) == []
-
-
 def test_every_part_is_looked_at_before_ray_starts(run):
     folder = save_checkpoint(run)
     state = json.loads((folder / "dph_state.json").read_text())
