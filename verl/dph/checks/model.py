@@ -202,11 +202,7 @@ def data_parallel_ranks(config: DictConfig) -> int:
 
 
 def check_tokenizer(config: DictConfig) -> Finding:
-    """Check that the tokenizer loads, fits config.json and has a chat template; warn if weights are not here yet.
-
-    Raises:
-        UserError: naming the model.
-    """
+    """Reject a tokenizer that does not load, fit config.json or have a chat template; warn if weights are missing."""
     model = config.actor_rollout_ref.model
     text = config_json(model).get_text_config()
     tokenizer = tokenizer_of(model)

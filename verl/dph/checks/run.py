@@ -90,9 +90,6 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> Su
     Args:
         program: the module, such as "verl.dph.main".
         without: names of checks to leave out, because the program makes them itself or does not need them.
-
-    Raises:
-        UserError: one sentence, or one per wrong value; it names the setting, what was found and what to do.
     """
     subject = Subject(config, program)
     without_verl.check(config, program, without)

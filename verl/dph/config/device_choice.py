@@ -53,11 +53,7 @@ def with_overrides(arguments: list[str], overrides: list[str]) -> list[str]:
 
 
 def check_device(device: str | None) -> None:
-    """Reject trainer.device=cuda on a machine without a GPU.
-
-    Raises:
-        UserError: torch finds no GPU; the sentence says what to do.
-    """
+    """Reject trainer.device=cuda on a machine without a GPU."""
     if device == "cuda" and not has_accelerator():
         raise UserError(
             "device=cuda needs a GPU, and torch finds none here: to run on the CPU, pass device=cpu or leave it out "
