@@ -110,10 +110,13 @@ class Check(Demo):
 
 
 def measured(log: TrainingLog) -> dict[str, Any]:
-    """The number of a run's steps, the median seconds of their phases, and the peak memory, None on a CPU."""
+    """The number of a run's steps, the mean reward of the first HF_STEPS, the median seconds of their phases, and the
+    peak memory, None on a CPU."""
+    rewards = [*log.get(REWARD, {}).values()][:HF_STEPS]
     seconds = {phase: statistics.median(log[name].values()) for phase, name in PHASES.items() if log.get(name)}
     return {
         "steps": len(log.get(PHASES["step"], ())),
+        "reward": statistics.mean(rewards) if rewards else None,
         "seconds": seconds,
         "peak_memory_gib": max(log.get(MEMORY, {}).values(), default=None),
     }

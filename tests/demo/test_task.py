@@ -7,12 +7,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl.common.errors import UserError
+from rl.data.questions import scorer_question
+from rl.demo import word_problems
 from rl.demo.questions import AMBIGUOUS_SHARE, FIRST_READING_SHARE, PARENT_ROWS, SCHEMAS, STYLE_NAMES
-from rl.demo.task import MOST_ROWS, TaskSettings, main, make_task
+from rl.demo.task import MOST_ROWS, TaskSettings, main, make_math_task, make_task
 from rl.demo.tokenizer import QUESTION_HEADING
 
 SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 20, "sft": 150}
+MATH_SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 10, "sft": 150}
 TINY = TaskSettings(seed=3, train=4, eval=3, sft=5)
+
+
+@pytest.fixture(scope="module")
+def math_task(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("math") / "task"
+    make_math_task(folder, TaskSettings(seed=3, train=40, eval=10, eval_in_domain=20, sft=150))
+    return folder
 
 
 def read(folder, name: str) -> list[dict]:
@@ -126,3 +136,31 @@ def test_command_line(tmp_path, monkeypatch, capsys):
         main()
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("Error: test_in_domain cannot have 0 questions: ")
+
+
+def test_rows_have_the_format_of_math_and_no_problem_occurs_twice(math_task):
+    rows = {name: read(math_task, name) for name in MATH_SIZES}
+    assert {name: len(of_file) for name, of_file in rows.items()} == MATH_SIZES
+    for name, of_file in rows.items():
+        for index, row in enumerate(of_file):
+            truth = row["reward_model"]["ground_truth"]
+            assert scorer_question(row["data_source"], truth) == {"ground_truth": truth} and int(truth) > 0
+            [message] = row["prompt"]
+            assert message["role"] == "user" and message["content"].endswith("within \\boxed{}.")
+            assert (row["extra_info"]["index"], row["extra_info"]["split"]) == (index, name)
+            assert ("solutions" in row) == (name == "sft")
+            assert all(f"\\boxed{{{truth}}}" in solution for solution in row.get("solutions", ()))
+    everything = [row for of_file in rows.values() for row in of_file]
+    assert len({row["id"] for row in everything}) == len({str(row["prompt"]) for row in everything}) == 220
+
+
+def test_training_never_sees_the_things_out_of_domain(math_task):
+    def scenes(name: str) -> set[str]:
+        text = " ".join(row["prompt"][0]["content"] for row in read(math_task, name))
+        return {scene.things for scene in word_problems.IN_DOMAIN + word_problems.OUT_OF_DOMAIN if scene.things in text}
+
+    inside, outside = (
+        {scene.things for scene in scenes} for scenes in (word_problems.IN_DOMAIN, word_problems.OUT_OF_DOMAIN)
+    )
+    assert scenes("train") == scenes("test_in_domain") == inside
+    assert scenes("test_out_of_domain") <= outside and scenes("sft") == inside | outside
