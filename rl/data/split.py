@@ -68,9 +68,10 @@ def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool)
         part = "D_exp" if any(near_perfect) else "D_pef"
         found = Counter(count for count in counts if count is not None)
         histogram = ", ".join(f"{count} of {n}: {found[count]}" for count in sorted(found)) or "none was sampled"
+        zero = "" if keep_zero else ", or --keep-zero, which explores those without a correct sample too"
         raise UserError(
             f"{part} is empty at the threshold {threshold} (prompts by correct samples: {histogram}): give another "
-            "--threshold, or --keep-zero, which keeps those without a correct sample in D_exp."
+            f"--threshold{zero}."
         )
     if BASE_CORRECT in table.column_names:  # a part of an earlier split
         table = table.drop_columns([BASE_CORRECT])
