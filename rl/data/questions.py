@@ -22,9 +22,6 @@ def scorer_question(data_source: str, ground_truth: Any) -> dict[str, Any]:
     Args:
         ground_truth: for SQL a mapping with db_id, gold_sql and cmp_method; for math the answer as a text or whole
             number; for a task any JSON value.
-
-    Raises:
-        UserError: the data source is unknown, or the ground truth is of another kind.
     """
     kind = answer_kind(data_source)
     if kind == TASK:
@@ -38,9 +35,6 @@ def answer_kind(data_source: str) -> str:
     Args:
         data_source: task:NAME is a custom task. Other names are compared with DATA_SOURCES in lower case and without
             the organisation before a /, so that HuggingFaceH4/MATH-500 is math-500.
-
-    Raises:
-        UserError: the data source is unknown.
     """
     if data_source.startswith(TASK_PREFIX) and data_source != TASK_PREFIX:
         return TASK

@@ -47,11 +47,7 @@ class Prompt:
 
     @cached_property
     def token_ids(self) -> array:
-        """The token ids that verl's single-turn agent loop sends to the rollout server.
-
-        Raises:
-            UserError: the chat template rejects the messages.
-        """
+        """The token ids that verl's single-turn agent loop sends to the rollout server."""
         from jinja2 import TemplateError
 
         try:

@@ -144,11 +144,7 @@ def check_name(samples: Path) -> None:
 
 
 def holds_samples_of(samples: Path, metadata: SampleMetadata) -> bool:
-    """Whether samples or responses of the run are kept in or beside the file.
-
-    Raises:
-        UserError: those of another run are.
-    """
+    """Whether samples or responses of the run are kept in or beside the file."""
     scored, drawn = (path.exists() and path.stat().st_size > 0 for path in (samples, journal_path(samples)))
     if not scored and not (drawn and metadata_path(samples).exists()):
         return False
@@ -191,12 +187,7 @@ def read_metadata(samples: Path) -> SampleMetadata:
 
 
 def read_samples(samples: Path) -> Iterator[SampleRecord]:
-    """The records of a finished file, in file order, one at a time.
-
-    Raises:
-        UserError: the file is missing, a line is not a record (such as a stopped sampler's torn last line), or a sample
-            is duplicated.
-    """
+    """The records of a finished file, in file order, one at a time."""
     seen = set()
     with file_errors(samples, "read"), open(samples, "rb") as file:
         for number, line in enumerate(file, start=1):
@@ -274,9 +265,6 @@ class SampleWriter:
         """Note what decides the verdicts of the samples that follow; "" if the server does not say.
 
         If the server of the first samples did not say, the next server that says counts for them, too.
-
-        Raises:
-            UserError: the file has samples that were judged otherwise.
         """
         stored = read_metadata(self._path)
         if self.done and "" not in (stored.scorer, scorer) and stored.scorer != scorer:

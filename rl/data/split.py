@@ -44,10 +44,6 @@ def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool)
         threshold: the number of correct samples that makes a prompt near-perfect, 1..n.
         n: samples per prompt.
         keep_zero: whether prompts without any correct sample stay in the wrong part.
-
-    Raises:
-        UserError: a setting is impossible, the samples belong to another parquet, an id is unknown
-            or has too few or too many samples, or a part would be empty.
     """
     if not 1 <= threshold <= n:
         raise UserError(f"The threshold is {threshold} of n = {n} samples: give one from 1 to n.")

@@ -80,11 +80,7 @@ def _check_parts(correct: Path, wrong: Path, read: list[Path]) -> None:
 
 
 def settings_of(name: str) -> "DictConfig":
-    """The settings in the files of an experiment and of pre-sampling, with the variables that are set.
-
-    Raises:
-        UserError: the experiment does not exist, or has a setting below `launch` that nothing reads.
-    """
+    """The settings in the files of an experiment and of pre-sampling, with the variables that are set."""
     from rl.configuration.own_experiment import check_own_keys
     from rl.configuration.variables import merged, raw
 

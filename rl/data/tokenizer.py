@@ -14,11 +14,7 @@ CHARACTERS_PER_TOKEN = 2.5
 
 
 def load_tokenizer(model: Path) -> "PreTrainedTokenizerBase":
-    """The tokenizer that the option --tokenizer names: a folder, or a name on the Hugging Face Hub.
-
-    Raises:
-        UserError: neither the folder nor the Hub has it.
-    """
+    """The tokenizer that the option --tokenizer names: a folder, or a name on the Hugging Face Hub."""
     from transformers import AutoTokenizer
 
     if not model.is_dir():
@@ -42,9 +38,6 @@ class Budget:
         """
         Args:
             tokenizer: its folder, or its name on the Hugging Face Hub.
-
-        Raises:
-            UserError: the limit is not a positive number, or there is no such tokenizer.
         """
         if max_tokens < 1:
             raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")

@@ -140,9 +140,6 @@ def earlier_checkpoints(name: str, run: Run, wanted: Literal["all"] | Sequence[i
     Args:
         name: the model's name, for the error.
         wanted: training steps, or ALL.
-
-    Raises:
-        UserError: the run has no checkpoint of a step.
     """
     found = run.checkpoints()
     steps = found if wanted == ALL else wanted

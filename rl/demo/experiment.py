@@ -120,11 +120,7 @@ class Experiment:
         return load_settings(scorer_config(self.model.experiment), sql=sql).verdict_sha256
 
     def run_stages(self, stages: Sequence[Stage]) -> None:
-        """Run the stages with a scorer beside them.
-
-        Raises:
-            UserError: a stage failed (Pipeline.run), or another demo or study is under way in the folder.
-        """
+        """Run the stages with a scorer beside them."""
         config, databases = scorer_config(self.model.experiment), self.task / "databases"
         databases.mkdir(parents=True, exist_ok=True)
         log = self.out / "logs" / "scorer.log"

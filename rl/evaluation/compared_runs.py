@@ -22,12 +22,7 @@ def run_of_folder(folder: Path) -> Path:
 
 
 def comparison_spec(folders: Mapping[str, Path], title: str = "Training runs compared") -> ReportSpec:
-    """The specification of the report of {name: absolute path of a run, or of the output of an evaluation}.
-
-    Raises:
-        UserError: a folder is not a run, the run has not ended or has no samples; or the runs have another base, other
-            settings or other splits.
-    """
+    """The specification of the report of {name: absolute path of a run, or of the output of an evaluation}."""
     specs = {name: read_evaluation(folder) for name, folder in folders.items()}
     first = next(iter(specs.values()))
     methods = {name: first.methods[name] for name in (BASE, BASE_AGAIN) if name in first.methods}
@@ -68,11 +63,7 @@ def _methods_of(name: str, spec: ReportSpec) -> dict[str, MethodSpec]:
 
 
 def read_evaluation(folder: Path) -> ReportSpec:
-    """The specification of the report of a run or an evaluation.
-
-    Raises:
-        UserError: the folder is not a run or an evaluation, the run has not ended, or it has no samples.
-    """
+    """The specification of the report of a run or an evaluation."""
     if (folder / SPEC).is_file():
         return read_spec(folder / SPEC)
     record = read_record(folder)
@@ -129,12 +120,7 @@ def _are_there(spec: ReportSpec, split: str, files: Sequence[Path]) -> bool:
 
 
 def specs_of_seeds(methods: Mapping[str, Sequence[Path]]) -> dict[int, ReportSpec]:
-    """{seed: specification of its report} of {method: absolute paths of its runs, one per seed}.
-
-    Raises:
-        UserError: see comparison_spec; the runs of a method differ in more than their seeds, or the methods' seeds
-            differ.
-    """
+    """{seed: specification of its report} of {method: absolute paths of its runs, one per seed}."""
     found = {}
     for number, seed in enumerate(_seeds(methods)):
         runs = {method: of[number] for method, of in methods.items()}

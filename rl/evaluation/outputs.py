@@ -52,9 +52,6 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
     Args:
         folder: the evaluation's output folder (with base/ in it), or base/ itself.
         wanted: by file name (bird.jsonl, ...), metadata of the methods that are compared with the base.
-
-    Raises:
-        UserError: a file is missing, unfinished, or was sampled on other prompts or with other settings.
     """
     check_base(folder)
     base = _base_in(folder)

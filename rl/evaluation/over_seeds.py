@@ -109,9 +109,6 @@ def write_seeds(
 
     Returns:
         The path of the table.
-
-    Raises:
-        UserError: samples are missing or do not belong together.
     """
     reports = []
     for seed, spec in tqdm(specs.items(), "Comparing the methods", unit="seed"):

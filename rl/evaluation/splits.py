@@ -67,9 +67,6 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
 
     Custom splits are sampled with evaluate.n, evaluate.greedy, the temperature, top_p and top_k of
     actor_rollout_ref.rollout, and the lengths of data. evaluate.settings overrides any of these for one split.
-
-    Raises:
-        UserError: an unknown benchmark or setting, a duplicate name, or an impossible value.
     """
     evaluate = config.evaluate
     own = {key.rpartition(".")[2]: OmegaConf.select(config, key) for key in OF_OWN_SPLITS}
@@ -95,11 +92,7 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
 
 
 def _files_of(key: str, value: Any) -> tuple[str, ...]:
-    """One path or several.
-
-    Raises:
-        UserError: it is something else.
-    """
+    """One path or several."""
     files = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
     if not files or not all(isinstance(file, str) and file for file in files):
         raise UserError(f"{key} is {value!r}: give a parquet file, or a list of them.")

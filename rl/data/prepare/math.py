@@ -74,9 +74,6 @@ def find_test_sets(
         files: texts NAME=FILE, which override the folder.
         wanted: names of test sets; [] for all that are found.
         fetch: whether to download missing files.
-
-    Raises:
-        UserError: a name is unknown, a wanted test set or a folder is missing, nothing is found, or a download fails.
     """
     found: dict[str, Input] = {}
     for text in files:

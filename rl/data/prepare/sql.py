@@ -33,9 +33,6 @@ class Databases:
 
     Args:
         options: the options of the command's parser (commands.py).
-
-    Raises:
-        UserError: a folder does not exist, --databases is not below --database-path, or --tables is a wrong file.
     """
 
     def __init__(self, benchmark: SqlDataset, options: argparse.Namespace):
@@ -82,9 +79,6 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
 
     Args:
         options: the options of the command's parser (commands.py).
-
-    Raises:
-        UserError: an option or a file is wrong, or no record makes a row.
     """
     name, splits = benchmark.name, benchmark.id_blocks
     if options.split not in splits:

@@ -41,12 +41,7 @@ class Comparison:
 
 
 def compare(spec: ReportSpec) -> Comparison:
-    """Read every file of the specification and measure every method on every split.
-
-    Raises:
-        UserError: a file is invalid, two methods differ in prompts or sampling settings, the files of one method come
-            from two models, or base_again is not another draw of base.
-    """
+    """Read every file of the specification and measure every method on every split."""
     spec = _with_styles_by(spec)
     samples: dict[str, dict[str, SampleSet]] = {name: {} for name in spec.methods}
     metrics: dict[str, dict[str, dict[str, np.ndarray]]] = {name: {} for name in spec.methods}
@@ -156,11 +151,7 @@ def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
 
 
 def read_progress(comparison: Comparison) -> Progress:
-    """Metrics of every method with checkpoints, by training step; step 0 is the base, but not of a base that is a run.
-
-    Raises:
-        UserError: a checkpoint's file is invalid, or differs from the base in prompts or sampling settings.
-    """
+    """Metrics of every method with checkpoints, by training step; step 0 is the base, but not of a base that is a run."""
     spec = comparison.spec
     wanted = ("greedy", f"pass@{spec.solved_in}")
     found: Progress = {}

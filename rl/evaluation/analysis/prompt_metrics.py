@@ -31,9 +31,6 @@ def prompt_metrics(
     Returns:
         {metric: [P] float64}, NaN if a prompt does not define the metric. The metrics are those of MEASURES that have
         a value per prompt: pass@K for each of k_values(n) and for solved_in, maj@K of ks_of_majority(n), mean@n.
-
-    Raises:
-        UserError: fewer than solved_in samples per prompt.
     """
     if samples.n < solved_in:
         raise UserError(

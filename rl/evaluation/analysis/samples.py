@@ -102,9 +102,6 @@ def read_sample_set(
         styles: the known styles; empty for a task without styles. Other responses than SQL have styles BY_OPENING only.
         styles_by: what a style is read from (styles.styled).
         by_syntax: also give wrong SQL its `answer` where the results of all queries are stored.
-
-    Raises:
-        UserError: a file is missing or invalid, or lacks a prompt or sample according to its metadata.
     """
     names = (*styles, OTHERS) if styles else ()
     metadata, ids, prompts = _read(path, lambda record: _needed(record, names, styles_by, by_syntax))
