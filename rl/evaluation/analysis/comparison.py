@@ -151,7 +151,7 @@ def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
 
 
 def read_progress(comparison: Comparison) -> Progress:
-    """Metrics of every method with checkpoints, by training step; step 0 is the base, but not of a base that is a run."""
+    """Metrics of every method with checkpoints, by training step; step 0 is the base, unless it is a run."""
     spec = comparison.spec
     wanted = ("greedy", f"pass@{spec.solved_in}")
     found: Progress = {}
