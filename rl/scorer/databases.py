@@ -5,7 +5,6 @@ import fcntl
 import os
 import stat
 import struct
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +14,6 @@ from rl.scorer.outcomes import UnknownQuestion
 from rl.scorer.sql.engines import ENGINES
 from rl.scorer.sql.execute import PRIVATE_INDEX
 
-# Files of a folder that is a DuckDB database, one for each table.
-TABLE_SUFFIXES = (".parquet", ".csv")
 # The file format's version bytes (offset 18) are 2 for a database in WAL mode.
 _WRITE_VERSION_OFFSET = 18
 _WAL_VERSION = b"\x02"
@@ -65,8 +62,6 @@ def find_database(root: Path, db_id: str, engine: str = "sqlite") -> Database:
         if not path.startswith(os.path.join(root, "")):
             raise UnknownQuestion(f"db_id {db_id!r} leads out of the server's database_path")
         status = os.stat(path)
-        if engine == "duckdb" and stat.S_ISDIR(status.st_mode):
-            return _find_collection(root, db_id, path)
         if not path.endswith(suffixes) or not stat.S_ISREG(status.st_mode):
             raise UnknownQuestion(f"db_id {db_id!r} is not a {' or '.join(suffixes)} file below database_path")
         # A copy that preserves times (cp -p, rsync -t) resets st_mtime but not st_ctime.
@@ -81,25 +76,6 @@ def find_database(root: Path, db_id: str, engine: str = "sqlite") -> Database:
     except (OSError, UnicodeEncodeError) as error:
         absent = isinstance(error, UnicodeEncodeError) or error.errno in _NO_SUCH_FILE
         raise (UnknownQuestion if absent else DatabaseUnreadable)(f"db_id {db_id!r} cannot be read: {error}") from None
-
-
-def table_files(folder: str) -> list[tuple[str, str]]:
-    """The name and the file of each table of a folder, in the order of the files' names."""
-    names = sorted(name for name in os.listdir(folder) if name.endswith(TABLE_SUFFIXES))
-    return [(os.path.splitext(name)[0], os.path.join(folder, name)) for name in names]
-
-
-def _find_collection(root: Path, db_id: str, path: str) -> Database:
-    files = table_files(path)
-    if not all(os.path.realpath(file).startswith(os.path.join(root, "")) for _, file in files):
-        raise UnknownQuestion(f"db_id {db_id!r} has a file that leads out of the server's database_path")
-    tables = Counter(table.lower() for table, _ in files)
-    if not files:
-        raise UnknownQuestion(f"db_id {db_id!r} is a folder without a {' or '.join(TABLE_SUFFIXES)} file")
-    if tables.total() > len(tables):
-        raise UnknownQuestion(f"db_id {db_id!r} is a folder with two files for the table {tables.most_common(1)[0][0]}")
-    states = [(file, os.stat(file)) for _, file in files]
-    return Database(path, (path, *((file, _identity(status), status.st_ctime_ns) for file, status in states)))
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:

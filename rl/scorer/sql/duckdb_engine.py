@@ -1,4 +1,4 @@
-"""Runs statements, read-only, on DuckDB databases: a file, or a folder with a parquet or CSV file for each table.
+"""Runs statements, read-only, on DuckDB files.
 
 What confines a statement: DuckDB's own parser must find one SELECT without functions that read files, change something
 or are random. The file is opened read-only; access to other files and extensions is off, and the configuration is
@@ -8,7 +8,6 @@ spilled to disk. One thread computes, so that rows without ORDER BY always come 
 
 import json
 import math
-import os
 import re
 import threading
 import time
@@ -17,7 +16,6 @@ from contextlib import contextmanager
 
 import duckdb
 
-from rl.scorer.databases import table_files
 from rl.scorer.sql.execute import (
     ERROR_CHARS,
     DamagedDatabase,
@@ -64,7 +62,7 @@ _OTHER_STATEMENTS = re.compile(r'"type":"(?:SHOW_REF|INSERT|UPDATE|DELETE|MERGE)
 _SAMPLE = '"sample":{'
 _SAMPLE_IN_TEXT = re.compile(r"\b(?:USING\s+SAMPLE|TABLESAMPLE)\b", re.IGNORECASE)
 # The file's content is at fault, not the access to it.
-_DAMAGED = re.compile("not a valid DuckDB|version number|checksum|corrupt|No magic bytes|Invalid Input", re.IGNORECASE)
+_DAMAGED = re.compile("not a valid DuckDB|version number|checksum|corrupt|Invalid Input", re.IGNORECASE)
 _MEMORY = re.compile("bad.?alloc|out of memory|failed to allocate", re.IGNORECASE)
 # After any other error the connection is closed.
 _PLAIN_ERRORS = (
@@ -74,7 +72,7 @@ _PLAIN_ERRORS = (
 
 
 class Executor(LastConnections[duckdb.DuckDBPyConnection]):
-    """As the Executor of execute.py. uri: path of a file or folder.
+    """As the Executor of execute.py. uri: path of a file.
 
     denied: functions that must not be called. _random, _timed: by uri, the names of the database's views and macros
     that call one of _random_functions or take a sample, and of those that read the clock.
@@ -98,7 +96,7 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         deadline = math.inf
         try:
             connection = self._connection(uri, version)
-            # Whether the database was already open must not decide: CSV files are read to open them.
+            # Whether the database was already open must not decide.
             deadline = time.process_time() + seconds
             with _interrupted_at(deadline, connection):
                 self._check_select(connection, uri, sql)
@@ -122,8 +120,6 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
             raise
 
     def _connect(self, uri: str) -> duckdb.DuckDBPyConnection:
-        if os.path.isdir(uri):
-            return duckdb.connect(config=self._configuration)
         return duckdb.connect(uri, read_only=True, config=self._configuration)
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection, uri: str) -> None:
@@ -131,17 +127,13 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
         self.denied = {name for name, _ in found} - _MAY_BE_CALLED | {_COUNTER}
         # A view's text may have the names of table functions, such as summary, as its own: summary(a, b) AS ...
         self._random_functions = {name for name, of_tables in found if not of_tables} | {_COUNTER}
-        self._random[uri] = self._timed[uri] = set()
         connection.execute("SET TimeZone = 'UTC'")
-        if os.path.isdir(uri):
-            _add_views(connection, table_files(uri))
-        else:
-            texts = dict[str, str]()
-            for name, sql in connection.execute(_VIEWS_AND_MACROS).fetchall():
-                # One name may have several: in two schemas, or for other numbers of arguments.
-                texts[name.lower()] = f"{texts.get(name.lower(), '')}\n{sql}"
-            self._random[uri] = _using(texts, {name for name in texts if self._is_random(texts[name])})
-            self._timed[uri] = _using(texts, {name for name in texts if reads_clock(texts[name], "duckdb")})
+        texts = dict[str, str]()
+        for name, sql in connection.execute(_VIEWS_AND_MACROS).fetchall():
+            # One name may have several: in two schemas, or for other numbers of arguments.
+            texts[name.lower()] = f"{texts.get(name.lower(), '')}\n{sql}"
+        self._random[uri] = _using(texts, {name for name in texts if self._is_random(texts[name])})
+        self._timed[uri] = _using(texts, {name for name in texts if reads_clock(texts[name], "duckdb")})
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
 
@@ -171,21 +163,6 @@ def _using(texts: dict[str, str], found: set[str]) -> set[str]:
     while more := {name for name in texts if name not in found and not found.isdisjoint(words[name])}:
         found = found | more
     return found
-
-
-def _add_views(connection: duckdb.DuckDBPyConnection, files: list[tuple[str, str]]) -> None:
-    for table, path in files:
-        if path.endswith(".csv"):
-            # Reads the whole file once for the columns' types, which the view keeps.
-            [(source,)] = connection.execute("SELECT Prompt FROM sniff_csv(?, sample_size = -1)", [path]).fetchall()
-        else:
-            source = f"FROM read_parquet({_quoted(path, chr(39))})"
-        connection.execute(f"CREATE VIEW {_quoted(table, chr(34))} AS {source}")
-    connection.execute("SET allowed_paths = ?", [[path for _, path in files]])
-
-
-def _quoted(text: str, quote: str) -> str:
-    return f"{quote}{text.replace(quote, 2 * quote)}{quote}"
 
 
 @contextmanager

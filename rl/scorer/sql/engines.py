@@ -39,7 +39,7 @@ ENGINES: dict[str, Engine] = {
         suffixes=(".sqlite", ".sqlite3", ".db"),
     ),
     "duckdb": Engine(
-        databases="a file, or a folder with a parquet or CSV file for each table",
+        databases="a file",
         module="duckdb_engine",
         fences="sql|duckdb",
         dialect="duckdb",

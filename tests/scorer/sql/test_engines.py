@@ -40,15 +40,12 @@ def league() -> str:
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """league.duckdb; shop, a folder of a parquet and a CSV file; sub.duckdb, a damaged file."""
+    """league.duckdb; damaged.duckdb; secret.csv, which no statement may read."""
     import duckdb
 
     folder = tmp_path_factory.mktemp("duckdb")
     with duckdb.connect(folder / "league.duckdb") as connection:
         connection.execute(league())
-        (folder / "shop").mkdir()
-        connection.execute(f"COPY player TO '{folder}/shop/player.parquet'")
-        connection.execute(f"COPY game TO '{folder}/shop/game.csv' (HEADER)")
     (folder / "damaged.duckdb").write_bytes(b"no database" * 1000)
     (folder / "secret.csv").write_text("a\n1\n")
     return folder
@@ -234,17 +231,17 @@ def test_a_view_or_macro_of_the_database_hides_neither_random_numbers_nor_the_cl
 def test_opening_a_database_takes_no_time_of_the_statement(databases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rl.scorer.sql import duckdb_engine
 
-    def add_views(*arguments: Any) -> None:
+    def slowly(*arguments: Any) -> Any:
         until = time.process_time() + 1.5
         while time.process_time() < until:
             pass
-        add(*arguments)
+        return using(*arguments)
 
-    add = duckdb_engine._add_views
-    monkeypatch.setattr(duckdb_engine, "_add_views", add_views)
+    using = duckdb_engine._using
+    monkeypatch.setattr(duckdb_engine, "_using", slowly)
     executor = duckdb_engine.Executor(LIMITS, 400_000_000)
-    assert executor.execute(str(databases / "shop"), "1", "SELECT count(*) FROM game", 1.0) == [(6,)]
-    executor.close(str(databases / "shop"))
+    assert executor.execute(str(databases / "league.duckdb"), "1", "SELECT count(*) FROM game", 1.0) == [(6,)]
+    executor.close(str(databases / "league.duckdb"))
 
 
 # Whether a text has f as a name that is called (c) or not (n), not as a name (-), or is ambiguous (a).
@@ -401,26 +398,6 @@ def test_a_slow_statement_leaves_its_worker_to_others(engine: str, request: pyte
         assert ask.runner.run(first(RUNAWAY, GOLD)) == GOLD
 
 
-def test_a_folder_of_files_is_a_database(databases: Path, request: pytest.FixtureRequest) -> None:
-    with asking(settings_of("duckdb", request)) as ask:
-        gold = "SELECT p.name, sum(points) FROM player p JOIN game g ON g.player = p.id GROUP BY ALL ORDER BY 1"
-        assert ask("shop", gold, gold)[0].payload == '[["Ada",110],["Ben",20]]'
-        # Only its own files, and no more of these than their rows.
-        for source in ("'{}/secret.csv'", "read_csv('{}/shop/game.csv')", "'{}/shop/*.csv'", "glob('{}/*')"):
-            assert outcomes(ask("shop", gold, f"SELECT * FROM {source.format(databases)}")) == ["pred_error"], source
-        (databases / "shop" / "game.parquet").write_bytes(b"")
-        with pytest.raises(UnknownQuestion, match="two files for the table game"):
-            ask("shop", gold, gold)
-        (databases / "shop" / "game.parquet").unlink()
-        (databases / "shop" / "link.csv").symlink_to("/etc/passwd")
-        with pytest.raises(UnknownQuestion, match="leads out"):
-            ask("shop", gold, gold)
-        (databases / "shop" / "link.csv").unlink()
-        (databases / "empty").mkdir()
-        with pytest.raises(UnknownQuestion, match="without a"):
-            ask("empty", gold, gold)
-
-
 def test_a_change_is_seen(databases: Path, league_server: Postgresql, request: pytest.FixtureRequest) -> None:
     import duckdb
 
@@ -431,19 +408,12 @@ def test_a_change_is_seen(databases: Path, league_server: Postgresql, request: p
             connection.execute(statement)
         (databases / "changing.duckdb").write_bytes((databases / "changing.new").read_bytes())
 
-    def change_table(rows: int) -> None:
-        (databases / "tables").mkdir(exist_ok=True)
-        (databases / "tables" / "t.csv").write_text("a\n" + "7\n" * rows)
-
     change_file("CREATE TABLE t AS SELECT 1 AS a")
-    change_table(1)
     league_server.make("changing", "CREATE TABLE t AS SELECT 1 AS a")
     with asking(settings_of("duckdb", request)) as ask:
-        assert outcomes(ask("changing.duckdb", gold, was) + ask("tables", gold, was)) == ["match"] * 2
+        assert outcomes(ask("changing.duckdb", gold, was)) == ["match"]
         change_file("INSERT INTO t VALUES (2)")
-        change_table(2)
-        assert outcomes(ask("changing.duckdb", gold, was) + ask("tables", gold, was)) == ["mismatch"] * 2
-        assert ask("tables", gold, was)[0].payload == "[[1]]"
+        assert outcomes(ask("changing.duckdb", gold, was)) == ["mismatch"]
     with asking(settings_of("postgresql", request)) as ask:
         assert outcomes(ask("changing", gold, was)) == ["match"]
         for statement in ("INSERT INTO t VALUES (2)", "TRUNCATE t", "INSERT INTO t VALUES (1)"):
