@@ -92,11 +92,6 @@ class _State:
                 confined.add_metric([kind, mechanism], mechanism in scorer.sandbox)
         yield ends
         yield confined
-        yield CounterMetricFamily(
-            "scorer_empty_gold_responses",
-            "Responses to questions whose gold returns no rows, or nothing but NULL",
-            sum(scorer.empty_golds for scorer in scorers.values()),
-        )
         caches = {name: cache for scorer in scorers.values() for name, cache in scorer.caches.items()}
         yield _family(CounterMetricFamily, "hits", "Results that needed no run of their own", "cache", caches)
         yield _family(CounterMetricFamily, "misses", "Results that needed a run", "cache", caches)

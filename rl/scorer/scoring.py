@@ -94,8 +94,7 @@ class WorkerScorer:
     """Scores responses in worker processes of one kind.
 
     reads, allow, server_port: see rl/scorer/sandbox/confine.py; with a server, time is measured by the clock. caches:
-    by their names in GET /metrics. empty_golds: how many responses came to questions whose gold returns no rows, or
-    nothing but NULL.
+    by their names in GET /metrics.
     """
 
     def __init__(
@@ -109,7 +108,6 @@ class WorkerScorer:
         kind, separator, name = settings.kind.partition(":")
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
         self.caches: dict[str, SharedResults] = {f"{kind}_answers{separator}{name}": self.scores}
-        self.empty_golds = 0
         self.sandbox = [] if settings.sandbox == "off" else list(confine.offered())
         worker = {
             "kind": kind,

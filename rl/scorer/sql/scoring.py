@@ -139,7 +139,6 @@ class SqlScorer(WorkerScorer):
         except DatabaseUnreadable as error:
             return [failure({"outcome": INFRA_ERROR, "error": str(error)})] * len(responses)
         gold = await self._gold(database, gold_query)
-        self.empty_golds += len(responses) if gold.null else 0
         unjudged = _EMPTY_GOLD if gold.null and not self.settings.judge_empty_gold else gold.failure
         if unjudged is not None:
             return [replace(unjudged, pred=pred) for pred in predictions]
