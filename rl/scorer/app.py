@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import chain
 
@@ -90,15 +90,14 @@ def _scoring(settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await received(request))
         [scores] = _judged(await score_all([(body.extra, body.gen_responses)]))
-        return await _json(api_reply(scores, server.max_reply_bytes), len(scores))
+        return await _json(lambda: api_reply(scores, server.max_reply_bytes), len(scores))
 
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await received(request))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, body.digests)
-        parts = batch_reply(scores, body.digests, server.max_reply_bytes)
-        reply = await _json(parts, sum(map(len, scores)))
+        reply = await _json(lambda: batch_reply(scores, body.digests, server.max_reply_bytes), sum(map(len, scores)))
         reply.headers[VERDICT_HEADER] = verdict_sha256
         return reply
 
@@ -181,8 +180,8 @@ async def _read(request: Request, max_bytes: int, seconds: float) -> bytes:
     return bytes(body)
 
 
-async def _json(parts: Iterator[str], scores: int) -> Response:
-    text = "".join(parts) if scores < _LONG_REPLY else await asyncio.to_thread("".join, parts)
+async def _json(write: Callable[[], str], scores: int) -> Response:
+    text = write() if scores < _LONG_REPLY else await asyncio.to_thread(write)
     return Response(text, media_type="application/json")
 
 

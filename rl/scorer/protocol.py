@@ -1,7 +1,6 @@
 """Request and reply bodies: PUT /api in the released server's format, POST /v1/score with typed scores."""
 
 import json
-from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Discriminator, Tag, ValidationError
@@ -76,28 +75,19 @@ class _Payloads:
         return "[]" if score.flag == "result" else _LEFT_OUT
 
 
-def api_reply(scores: list[Score], max_bytes: int) -> Iterator[str]:
-    """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}, in parts."""
+def api_reply(scores: list[Score], max_bytes: int) -> str:
+    """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}."""
     payloads = _Payloads(max_bytes)
-    yield '{"Scorer1":['
-    yield from _separated(f'[{json.dumps(a.score)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
-    yield '],"details":['
-    yield from _separated(json.dumps({"outcome": a.outcome, "pred": a.pred}) for a in scores)
-    yield "]}"
+    results = ",".join(f'[{json.dumps(a.score)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
+    details = ",".join(json.dumps({"outcome": a.outcome, "pred": a.pred}) for a in scores)
+    return f'{{"Scorer1":[{results}],"details":[{details}]}}'
 
 
-def batch_reply(scores: list[list[Score]], digests: bool, max_bytes: int) -> Iterator[str]:
-    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}, in parts.
-
-    With "digest" and "result_rows" on request.
-    """
+def batch_reply(scores: list[list[Score]], digests: bool, max_bytes: int) -> str:
+    """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}; with "digest" and "result_rows" on request."""
     payloads = _Payloads(max_bytes)
-    yield '{"answers":['
-    for number, of_question in enumerate(scores):
-        yield ",[" if number else "["
-        yield from _separated(_typed(score, digests, payloads) for score in of_question)
-        yield "]"
-    yield "]}"
+    typed = (",".join(_typed(score, digests, payloads) for score in of_question) for of_question in scores)
+    return f'{{"answers":[{",".join(f"[{of_question}]" for of_question in typed)}]}}'
 
 
 def _typed(score: Score, digests: bool, payloads: _Payloads) -> str:
@@ -106,10 +96,3 @@ def _typed(score: Score, digests: bool, payloads: _Payloads) -> str:
     if digests:
         typed |= {"digest": score.digest, "result_rows": score.result_rows}
     return json.dumps(typed)
-
-
-def _separated(parts: Iterable[str]) -> Iterator[str]:
-    for number, part in enumerate(parts):
-        if number:
-            yield ","
-        yield part
