@@ -4,6 +4,7 @@ Each distinct gold query runs once, as in the server: in its worker processes an
 """
 
 import argparse
+import asyncio
 import csv
 import json
 import logging
@@ -12,17 +13,21 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from tqdm import tqdm
 
 from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.common.outcomes import GOLD_FAILURES, INFRA_ERROR
-
-if TYPE_CHECKING:
-    from rl.scorer.config import Settings
-    from rl.scorer.math.scoring import MathScorer
-    from rl.scorer.sql.scoring import GoldCheck, SqlScorer
+from rl.scorer.checks import check_scorers
+from rl.scorer.config import MathSettings, ScorerSettings, Settings
+from rl.scorer.config_file import load_settings
+from rl.scorer.fork_server import WorkerLost
+from rl.scorer.math.scoring import MathQuestion
+from rl.scorer.scorers import Scorers
+from rl.scorer.sql.scoring import GoldCheck, scorer_of
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "error")
 _DEFAULT_CONFIG = Path(__file__).resolve().with_name("sql.yaml")
@@ -80,8 +85,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from rl.scorer.config_file import load_settings
-
     out = options.out or options.files[0].with_name(f"{options.files[0].stem}.gold_audit.csv")
     _check_outputs(options.files, out, options.drop)
     settings = load_settings(
@@ -130,25 +133,21 @@ def _check_outputs(files: list[Path], out: Path, drop: Path | None) -> None:
         raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
-def _line(question: Question, check: "GoldCheck") -> tuple:
+def _line(question: Question, check: GoldCheck) -> tuple:
     return question.id, question.file, question.gold.db_id, question.gold.sql, check.outcome, check.error
 
 
 def _write_without(dropped: set[int], source: Path, path: Path) -> int:
     """Write the rows of `source` that are not at these positions, and return their number."""
-    import pyarrow as pa
     from pyarrow import parquet
 
-    content = parquet.ParquetFile(source)
-    count, start = content.metadata.num_rows, 0
-    if len(dropped) == count:
-        raise UserError(f"--drop {path} would have no rows: all {count} of {source} failed; correct them first.")
-    with replacing(path) as temporary, parquet.ParquetWriter(temporary, content.schema_arrow) as writer:
-        for batch in content.iter_batches():
-            kept = pa.array([start + i not in dropped for i in range(len(batch))], pa.bool_())
-            writer.write_batch(batch.filter(kept))
-            start += len(batch)
-    return count - len(dropped)
+    table = parquet.read_table(source)
+    kept = table.filter([position not in dropped for position in range(len(table))])
+    if not len(kept):
+        raise UserError(f"--drop {path} would have no rows: all {len(table)} of {source} failed; correct them first.")
+    with replacing(path) as temporary:
+        parquet.write_table(kept, temporary)
+    return len(kept)
 
 
 def _read(files: list[Path]) -> tuple[list[Question], Counter[str]]:
@@ -187,73 +186,53 @@ def _rows(file: Path) -> Iterator[dict]:
         yield from rows_in(parquet, _ROW_COLUMNS)
 
 
-def _check(golds: list[Gold], settings: "Settings") -> "dict[Gold, GoldCheck]":
+def _check(golds: list[Gold], settings: Settings) -> dict[Gold, GoldCheck]:
     """The result of each gold. Raises UserError if the settings or the workers do not work."""
-    import asyncio
-
-    from rl.scorer.checks import check_scorers
-    from rl.scorer.config import MathSettings
-    from rl.scorer.math.scoring import MathScorer
-    from rl.scorer.process import WorkerLost
-    from rl.scorer.sql.scoring import SqlScorer
-
-    sections = list(settings.Scorers.values())
-    sql: list[SqlScorer] = []
+    sections: dict[str, ScorerSettings] = {}
+    processes = next(iter(settings.Scorers.values())).num_instances
     if any(not gold.math for gold in golds):
         if not settings.sql:
             raise UserError("The configuration has no scorer for SQL; give another with --config.")
-        check_scorers(item for item in settings.Scorers.items() if item[1] in settings.sql)
-        sql = [SqlScorer(section) for section in settings.sql]
-    default = MathSettings(class_name="MathRewardModel", num_instances=sections[0].num_instances)
-    of_math = next((section for section in sections if isinstance(section, MathSettings)), default)
-    math = MathScorer(of_math) if any(gold.math for gold in golds) else None
+        sections |= {name: section for name, section in settings.Scorers.items() if section in settings.sql}
+    if any(gold.math for gold in golds):
+        given = {name: section for name, section in settings.Scorers.items() if isinstance(section, MathSettings)}
+        sections |= given or {"(math)": MathSettings(class_name="MathRewardModel", num_instances=processes)}
+    check_scorers(sections.items())
+    scorers = Scorers(settings.model_copy(update={"Scorers": sections}))
     try:
-        return asyncio.run(_check_all(golds, sql, math, sections[0].processes))
+        return asyncio.run(_check_all(golds, scorers, sum(section.processes for section in sections.values())))
     except WorkerLost as error:
         raise UserError(f"The audit cannot run: {error}.") from None
 
 
-async def _check_all(
-    golds: list[Gold], sql: "list[SqlScorer]", math: "MathScorer | None", at_once: int
-) -> "dict[Gold, GoldCheck]":
-    import asyncio
-
-    from tqdm import tqdm
-
+async def _check_all(golds: list[Gold], scorers: Scorers, at_once: int) -> dict[Gold, GoldCheck]:
     checks: dict[Gold, GoldCheck] = {}
     waiting = iter(golds)
-    pools = [scorer.pool for scorer in (*sql, *filter(None, [math]))]
     try:
-        await asyncio.gather(*(pool.start() for pool in pools))
+        await scorers.start()
         with tqdm(total=len(golds), desc="gold queries", unit="query") as progress:
 
             async def one_after_another() -> None:
                 for gold in waiting:
-                    of_gold = _check_math(gold, math) if gold.math and math else _check_sql(gold, sql)
-                    checks[gold] = await of_gold
+                    checks[gold] = await (_check_math if gold.math else _check_sql)(gold, scorers)
                     progress.update()
 
             await asyncio.gather(*(one_after_another() for _ in range(at_once)))
     finally:
-        await asyncio.gather(*(pool.close() for pool in pools))
+        await scorers.close()
     return checks
 
 
-async def _check_sql(gold: Gold, scorers: "list[SqlScorer]") -> "GoldCheck":
-    from rl.scorer.sql.scoring import GoldCheck, scorer_of
-
+async def _check_sql(gold: Gold, scorers: Scorers) -> GoldCheck:
     if gold.db_id is None:
         return GoldCheck("unknown_database", "the row has no db_id")
-    scorer = scorer_of(scorers, gold.db_id)
+    scorer = scorer_of(scorers.by_kind.values(), gold.db_id)
     if scorer is None:
         return GoldCheck("unknown_database", "no scorer of the settings has a prefix of the db_id")
     return await scorer.check_gold(gold.db_id, gold.sql)
 
 
-async def _check_math(gold: Gold, scorer: "MathScorer") -> "GoldCheck":
-    from rl.scorer.math.scoring import MathQuestion
-    from rl.scorer.sql.scoring import GoldCheck
-
-    [score] = await scorer.score(MathQuestion(ground_truth=gold.sql), [_ANY_ANSWER])
+async def _check_math(gold: Gold, scorers: Scorers) -> GoldCheck:
+    [score] = await scorers.by_kind["math"].score(MathQuestion(ground_truth=gold.sql), [_ANY_ANSWER])
     failed = score.outcome in (*GOLD_FAILURES, INFRA_ERROR)
     return GoldCheck(score.outcome, json.loads(score.payload)) if failed else GoldCheck("gold")

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from rl.scorer.audit import _write_without, main
+from rl.scorer.audit import main
 from tests.scorer.conftest import RUNAWAY, SHOP, make_database, wait_until_gone
 
 BROKEN, EMPTY, GOOD = "SELECT missing FROM items", "SELECT id FROM items WHERE id > 9", "SELECT name FROM items"
@@ -121,14 +121,6 @@ def test_the_failures_are_dropped_and_the_table_lies_beside_the_data(folder: Pat
         main(command)
     assert "would have no rows: all 25 of" in capsys.readouterr().err
     assert parquet.read_metadata(good).num_rows == 1
-
-
-def test_a_whole_batch_of_rows_can_be_dropped(tmp_path: Path) -> None:
-    """Arrow reads 65,536 rows at once."""
-    data, kept = tmp_path / "all.parquet", tmp_path / "kept.parquet"
-    parquet.write_table(pyarrow.table({"id": range(65_537)}), data)
-    assert _write_without(set(range(65_536)), data, kept) == 1
-    assert parquet.read_table(kept)["id"].to_pylist() == [65_536]
 
 
 def test_what_cannot_be_checked_is_said_and_is_not_dropped(folder: Path) -> None:
