@@ -6,7 +6,6 @@ Each distinct gold query runs once, as in the server: in its worker processes an
 import argparse
 import asyncio
 import csv
-import json
 import logging
 import os
 import sys
@@ -235,4 +234,4 @@ async def _check_sql(gold: Gold, scorers: Scorers) -> GoldCheck:
 async def _check_math(gold: Gold, scorers: Scorers) -> GoldCheck:
     [score] = await scorers.by_kind["math"].score(MathQuestion(ground_truth=gold.sql), [_ANY_ANSWER])
     failed = score.outcome in (*GOLD_FAILURES, INFRA_ERROR)
-    return GoldCheck(score.outcome, json.loads(score.payload)) if failed else GoldCheck("gold")
+    return GoldCheck(score.outcome, score.error) if failed else GoldCheck("gold")

@@ -103,11 +103,9 @@ class Executor(LastConnections[duckdb.DuckDBPyConnection]):
                 result = connection.execute(sql)
 
                 def fetch(count: int) -> list[Row]:
-                    if time.process_time() > deadline:
-                        raise StatementTimeout
                     return [tuple(map(from_python, row)) for row in result.fetchmany(count)]
 
-                return fetch_all(fetch, self._limits)
+                return fetch_all(fetch, self._limits, lambda: time.process_time() > deadline)
         # Half a surrogate pair has no UTF-8.
         except UnicodeError as error:
             raise StatementError(str(error)[:ERROR_CHARS]) from None

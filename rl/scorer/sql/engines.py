@@ -15,15 +15,14 @@ class Engine(NamedTuple):
     """Facts about an engine.
 
     databases: what a db_id names. module: of its Executor, below rl.scorer.sql. fences: a pattern of the names that a
-    block of SQL may have in a response. dialect: of the lexer. suffixes: of the files that are its databases. package:
-    its driver; None for the standard library. reads: files outside the databases that a worker needs. in_server:
-    whether the databases are in a server, which is reached by a connection, and not below a database_path.
+    block of SQL may have in a response. suffixes: of the files that are its databases. package: its driver; None for
+    the standard library. reads: files outside the databases that a worker needs. in_server: whether the databases are
+    in a server, which is reached by a connection, and not below a database_path.
     """
 
     databases: str
     module: str
     fences: str
-    dialect: str
     suffixes: tuple[str, ...] = ()
     package: str | None = None
     reads: tuple[str, ...] = ()
@@ -35,14 +34,12 @@ ENGINES: dict[str, Engine] = {
         databases="a file",
         module="execute",
         fences="sql(?:ite)?",
-        dialect="sqlite",
         suffixes=(".sqlite", ".sqlite3", ".db"),
     ),
     "duckdb": Engine(
         databases="a file",
         module="duckdb_engine",
         fences="sql|duckdb",
-        dialect="duckdb",
         suffixes=(".duckdb", ".db"),
         package="duckdb",
         reads=("/proc/self/cgroup", "/sys/fs/cgroup"),
@@ -51,7 +48,6 @@ ENGINES: dict[str, Engine] = {
         databases="a database in a PostgreSQL server",
         module="postgresql_engine",
         fences="sql|postgres(?:ql)?|pgsql",
-        dialect="postgresql",
         package="psycopg",
         in_server=True,
     ),

@@ -247,7 +247,8 @@ def _fetch(connection: sqlite3.Connection, sql: str, limits: Limits) -> list[Row
     with closing(connection.execute(sql.rstrip("; \t\r\n"))) as cursor:
         if cursor.description is None:
             raise StatementError("the SQL holds no statement that returns rows")
-        return fetch_all(partial(_fetch_rows, connection, cursor), limits)
+        # The progress handler has the deadline.
+        return fetch_all(partial(_fetch_rows, connection, cursor), limits, lambda: False)
 
 
 def _fetch_rows(connection: sqlite3.Connection, cursor: sqlite3.Cursor, count: int) -> list[Row]:
@@ -272,11 +273,16 @@ def check_text(sql: str, limits: Limits) -> None:
         raise StatementError("the SQL has a null character")
 
 
-def fetch_all(fetch: Callable[[int], list[Row]], limits: Limits) -> list[Row]:
-    """All rows; `fetch(count)` returns the next rows, none at the end. StatementError beyond `limits`."""
+def fetch_all(fetch: Callable[[int], list[Row]], limits: Limits, deadline_passed: Callable[[], bool]) -> list[Row]:
+    """All rows; `fetch(count)` returns the next rows, none at the end.
+
+    Raises StatementError beyond `limits`, and StatementTimeout.
+    """
     rows: list[Row] = []
     size = 0
-    while chunk := fetch(_ROWS_PER_FETCH):
+    while not deadline_passed():
+        if not (chunk := fetch(_ROWS_PER_FETCH)):
+            return rows
         rows += chunk
         size += (chunk_bytes := len(marshalled(chunk)))
         if chunk_bytes > limits.value_bytes and _longest(chunk) > limits.value_bytes:
@@ -285,7 +291,7 @@ def fetch_all(fetch: Callable[[int], list[Row]], limits: Limits) -> list[Row]:
             raise StatementError(f"the result has more than {limits.rows} rows")
         if size > limits.bytes:
             raise StatementError(f"the result has more than {limits.bytes} bytes")
-    return rows
+    raise StatementTimeout
 
 
 def _longest(rows: list[Row]) -> int:

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rl.scorer.sql.engines import ENGINES
-
 
 class _Dialect(NamedTuple):
     """What differs between the dialects.
@@ -58,8 +56,7 @@ _POSTGRESQL = _Dialect.of(
     _POSTGRESQL_TIMES,
 )
 # DuckDB reads no text as today.
-_BY_NAME = {"sqlite": _SQLITE, "duckdb": _POSTGRESQL._replace(moments=frozenset()), "postgresql": _POSTGRESQL}
-_DIALECTS = {name: _BY_NAME[engine.dialect] for name, engine in ENGINES.items()}
+_DIALECTS = {"sqlite": _SQLITE, "duckdb": _POSTGRESQL._replace(moments=frozenset()), "postgresql": _POSTGRESQL}
 # Strings and names with escapes.
 _ESCAPES = re.compile(r"\bE'", re.IGNORECASE)
 _ESCAPED_NAME = re.compile(r'\bU&"', re.IGNORECASE)

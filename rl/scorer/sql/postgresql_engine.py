@@ -138,13 +138,7 @@ class Executor(LastConnections[psycopg.Connection]):
                 cursor.execute(query)
                 if not cursor.description:
                     raise StatementError("the SQL returns no columns")
-
-                def fetch(count: int) -> list[Row]:
-                    if time.monotonic() > deadline:
-                        raise StatementTimeout
-                    return cursor.fetchmany(count)
-
-                return fetch_all(fetch, self._limits)
+                return fetch_all(cursor.fetchmany, self._limits, lambda: time.monotonic() > deadline)
         except psycopg.Error as error:
             raise _translated(error, time.monotonic() > deadline) from None
         finally:
