@@ -209,13 +209,9 @@ def _log(questions: Questions, scores: list[list[Score]], seconds: float) -> Non
     logger.info("scored %r in %.1f ms: %s", asked, seconds * 1000, dict(outcomes))
 
 
-async def _error(request: Request, error: Exception) -> JSONResponse:
+async def _error(_: Request, error: Exception) -> JSONResponse:
     if isinstance(error, HTTPException):
-        text, allowed = str(error.detail), (error.headers or {}).get("Allow")
-        if allowed or text == "Not Found":  # Starlette's own words
-            wrong = f"{request.url.path} takes {allowed}, not {request.method}" if allowed else "there is no such path"
-            text = f"{wrong}; PUT /api and POST /v1/score score responses, docs/reference/scorer.md has their bodies"
-        return JSONResponse({"error": text}, error.status_code, headers=error.headers)
+        return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
     if isinstance(error, UnknownQuestion):
         return JSONResponse({"error": str(error)}, 404)
     if isinstance(error, Busy):

@@ -6,9 +6,8 @@ Job: {"job": "task", "response", "ground_truth"}; ground_truth is any JSON value
 """
 
 import importlib.util
-import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,6 @@ _PRED_CHARS = 2_000
 _DENIED = (
     "; `allow` in its section of the scorer's YAML decides whether it may write, start programs or use the network"
 )
-
-# socket.gaierror: if the network is denied, the C library answers the lookup of a name with "try again".
-_OF_DENIALS = PermissionError, socket.gaierror
 
 
 class TaskJobs:
@@ -37,18 +33,8 @@ class TaskJobs:
         try:
             return _judged(self._function(job["response"], job["ground_truth"])), b""
         except (Exception, SystemExit) as error:  # exit() would end the worker
-            hint = _DENIED if any(isinstance(cause, _OF_DENIALS) for cause in _causes(error)) else ""
+            hint = _DENIED if isinstance(error, OSError) else ""  # so are the errors of urllib, requests and aiohttp
             return {"outcome": "infra_error", "error": f"the reward function raised {error!r}"[:300] + hint}, b""
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and its causes: libraries wrap the kernel's error, urllib as `reason`."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        seen.append(error)
-        yield error
-        reason = getattr(error, "reason", None)
-        error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
 
 
 def _load(path: Path, function: str) -> Callable[[str, Any], Any]:
