@@ -26,7 +26,6 @@ from sympy import (
     Rational,
     Sum,
     UnevaluatedExpr,
-    binomial,
     expand_log,
     expand_power_base,
     factorial,
@@ -107,14 +106,6 @@ def _double_factorial(expr: Basic) -> Fraction:
     return Fraction(math.prod(range(_natural(expr.args[0], 20_000), 0, -2)))
 
 
-def _binomial(expr: Basic) -> Fraction:
-    above = _natural(expr.args[0], 10**12)
-    below = _natural(expr.args[1], above)
-    if min(below, above - below) * above.bit_length() > _MOST_BITS:
-        raise _TooLarge
-    return Fraction(math.comb(above, below))
-
-
 _FRACTIONS: dict[type, Callable[..., Fraction]] = {
     Float: _decimal,
     Add: _sum,
@@ -124,7 +115,6 @@ _FRACTIONS: dict[type, Callable[..., Fraction]] = {
     UnevaluatedExpr: lambda expr: _fraction(expr.args[0]),
     factorial: _factorial,
     factorial2: _double_factorial,
-    binomial: _binomial,
 }
 
 
