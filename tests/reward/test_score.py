@@ -71,26 +71,6 @@ def test_rewards_on_a_real_database(scorer_server):
         assert (result["pred"] is None) == (case == "no_answer")
 
 
-def test_math_and_empty_gold(shop_databases, scorer_class, tmp_path):
-    sql = {"class_name": "SqlRewardModel", "database_path": str(shop_databases), "judge_empty_gold": False}
-    math = {"class_name": "MathRewardModel", "num_instances": 1}
-    server = scorer_class(shop_databases, tmp_path, Scorer1=sql | {"num_instances": 1}, Scorer2=math)
-    server.start()
-    try:
-        responses = ("I do not know.", answer("SELECT id FROM item"), answer(NAMES))
-        results = [grade("sql", response, truth(NAMES), scorer=server.address) for response in responses]
-        assert [(result["score"], result["acc"]) for result in results] == [(0.0, 0), (0.0, 0), (1.0, 1)]
-        empty = grade("sql", answer(NAMES), truth(NAMES + " WHERE 0"), scorer=server.address)
-        assert (empty["score"], empty["acc"], empty["gold_error"], empty["outcome"]) == (0.0, 0, 1, "gold_empty")
-        right, wrong = (
-            grade("math_dapo", response, "0.5", scorer=server.address) for response in (r"\boxed{\frac{1}{2}}", "3")
-        )
-        assert (right["score"], right["outcome"], right["pred"]) == (1.0, "match", r"\frac{1}{2}")
-        assert (wrong["score"], wrong["outcome"], wrong["pred"]) == (0.0, "no_answer", None)
-    finally:
-        server.stop()
-
-
 def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypatch):
     monkeypatch.delenv("DPH_SCORER", raising=False)
     config = OmegaConf.create(

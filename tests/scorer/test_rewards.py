@@ -100,33 +100,6 @@ def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float]
         assert score(reward, GOLD, GOLD + " ORDER BY name DESC") == ("match", 1.0)
 
 
-TWO = "SELECT count(*) FROM player WHERE team = 'Reds'"
-SCORERS = "SELECT name, team FROM player WHERE goals > 2"
-# What guesses get: gold, the guess, and its scores by SqlDetailRewardModel, SqlReleasedRewardModel and SqlRewardModel.
-GUESSES = [
-    # A constant for one of four columns of a row.
-    ("SELECT count(*), min(id), max(id), name FROM player WHERE id = 1", "SELECT 1", 0.2, 0.8, 0.0),
-    (TWO, "SELECT 2", 1.0, 1.0, 1.0),
-    (TWO, "SELECT 1, 2, 3", 0.8 / 3, 0.8 / 3, 0.0),
-    (TWO, "SELECT 1 UNION SELECT 2 UNION SELECT 3", 0.0, 0.0, 0.0),
-    # The right columns, one by one: a cross join, one of them, two too many.
-    (SCORERS, f"SELECT a.name, b.team FROM ({SCORERS}) a, ({SCORERS}) b", 0.8, 0.8, 0.0),
-    (SCORERS, "SELECT name FROM player WHERE goals > 2", 0.4, 0.4, 0.0),
-    (SCORERS, "SELECT name, team, id, goals FROM player WHERE goals > 2", 0.4, 0.4, 0.0),
-    # All rows of the table.
-    (SCORERS, "SELECT name, team FROM player", 0.0, 0.0, 0.0),
-    # Gold without a result.
-    ("SELECT id FROM player WHERE goals > 9", "SELECT 1 WHERE 0", 1.0, 1.0, 1.0),
-    ("SELECT max(goals) FROM player WHERE id > 9", "SELECT NULL", 1.0, 1.0, 1.0),
-]
-
-
-def test_what_guesses_get(score: Callable[..., tuple[str, float]]) -> None:
-    models = ("SqlDetailRewardModel", "SqlReleasedRewardModel", "SqlRewardModel")
-    for gold, guess, *scores in GUESSES:
-        assert [score(model, gold, guess)[1] for model in models] == pytest.approx(scores, abs=1e-12), guess
-
-
 def test_the_server_leaves_empty_golds_without_judgement(start_scorer: Callable[..., Scorer]) -> None:
     scorer = start_scorer(class_name="SqlRewardModel", judge_empty_gold=False, num_instances=1)
     responses = ["I do not know.", fenced("SELECT 1"), fenced("SELECT missing"), fenced("SELECT count(*) FROM clients")]

@@ -28,6 +28,9 @@ _WARM_UP = (
     (r"\begin{pmatrix} 1 & 2 \end{pmatrix}", r"\text{even}"),
 )
 
+# Parsed gold answers that a worker keeps.
+_HELD_GOLDS = 1_000
+
 _MATCH = {"outcome": "match", "score": 1.0}
 _MISMATCH = {"outcome": "mismatch", "score": 0.0}
 
@@ -35,16 +38,16 @@ _MISMATCH = {"outcome": "mismatch", "score": 0.0}
 class MathJobs:
     """Answers jobs in the main thread, and keeps parsed gold answers between them.
 
-    max_answer_chars: a longer answer is an error. held_golds: how many parsed gold answers it keeps. recycle_bytes: the
-    worker ends once it has grown by this much since its start (ANTLR's tables grow slowly).
+    max_answer_chars: a longer answer is an error. recycle_bytes: the worker ends once it has grown by this much since
+    its start (ANTLR's tables grow slowly).
     """
 
     mapped_bytes = 0
 
-    def __init__(self, max_answer_chars: int = 2_000, held_golds: int = 1_000, recycle_bytes: int = 256_000_000):
+    def __init__(self, max_answer_chars: int = 2_000, recycle_bytes: int = 256_000_000):
         self._max_answer_chars = max_answer_chars
         self._side = "pred"
-        self._gold = lru_cache(held_golds)(parse_answer)
+        self._gold = lru_cache(_HELD_GOLDS)(parse_answer)
         self._largest = _peak_bytes() + recycle_bytes
 
     def reply(self, job: dict, body: bytes) -> tuple[dict, bytes]:

@@ -429,9 +429,3 @@ def test_a_worker_that_has_grown_ends_after_its_answer() -> None:
     grown = MathJobs(recycle_bytes=-1)
     header, _ = grown.reply({"job": "math", "gold": "5", "pred": "5", "seconds": 60.0}, b"")
     assert header == {"outcome": "match", "score": 1.0, "last": True}
-
-
-def test_gold_answers_are_dropped_when_there_are_more_than_it_keeps() -> None:
-    few = MathJobs(held_golds=1)
-    for _ in range(2):
-        assert [outcome(few, str(gold), f"{gold}.0") for gold in (1, 2)] == ["match", "match"]
