@@ -140,7 +140,7 @@ def _write_without(dropped: set[int], source: Path, path: Path) -> int:
     """Write the rows of `source` that are not at these positions, and return their number."""
     from pyarrow import parquet
 
-    table = parquet.read_table(source)
+    table = parquet.ParquetFile(source).read()
     kept = table.filter([position not in dropped for position in range(len(table))])
     if not len(kept):
         raise UserError(f"--drop {path} would have no rows: all {len(table)} of {source} failed; correct them first.")
