@@ -3,6 +3,7 @@
 docs/reference/settings.md lists them from here.
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -26,7 +27,6 @@ from rl.common.time_limits import REQUEST_S
 from rl.scorer.rewards import SqlClassName
 from rl.scorer.sandbox.confine import NETWORK, PROGRAMS, WRITES, writable
 from rl.scorer.sql.engines import ENGINES, EngineName
-from rl.scorer.task.modules import modules_of
 
 # Settings on which no verdict depends: places, processes, caches and what is sent back.
 WITHOUT_EFFECT_ON_VERDICTS = frozenset(
@@ -278,7 +278,7 @@ class Settings(_Section):
             if isinstance(scorer, TaskSettings):
                 text = {
                     str(path.relative_to(scorer.path.resolve().parent)): hashlib.sha256(path.read_bytes()).hexdigest()
-                    for path in modules_of(scorer.path)
+                    for path in _modules_of(scorer.path)
                 }
                 settings |= {"function": scorer.function_name, "text": text}
             judging.append((scorer.kind, settings))
@@ -287,3 +287,21 @@ class Settings(_Section):
     @property
     def sql(self) -> list[SqlSettings]:
         return [scorer for scorer in self.Scorers.values() if isinstance(scorer, SqlSettings)]
+
+
+def _modules_of(file: Path) -> list[Path]:
+    """A Python file and the modules and packages beside it that it imports, and those that these import."""
+    found, waiting, folder = list[Path](), [file.resolve()], file.resolve().parent
+    while waiting:
+        if (path := waiting.pop()) in found or not path.is_file():
+            continue
+        found.append(path)
+        try:
+            nodes = list(ast.walk(ast.parse(path.read_bytes())))
+        except (SyntaxError, ValueError, RecursionError):  # the server rejects it when it loads the function
+            continue
+        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+        for name in {name.partition(".")[0] for name in names}:
+            waiting += [folder / f"{name}.py", *(folder / name).rglob("*.py")]
+    return sorted(found)
