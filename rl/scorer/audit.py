@@ -120,7 +120,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _check_outputs(files: list[Path], out: Path, drop: Path | None) -> None:
-    """Raise UserError for an output that cannot be written, before anything has run."""
+    """Reject an output that cannot be written, before anything has run."""
     for option, path in (("--out", out), ("--drop", drop)):
         if path is None:
             continue
@@ -152,8 +152,7 @@ def _write_without(dropped: set[int], source: Path, path: Path) -> int:
 def _read(files: list[Path]) -> tuple[list[Question], Counter[str]]:
     """The questions of `files`, in order, and by data_source how many rows are neither SQL nor math.
 
-    A question's reward_model.ground_truth has a gold_sql, or is the answer of a mathematical problem. Raises UserError
-    for an unreadable file, a missing column, and when no row is a question.
+    A question's reward_model.ground_truth has a gold_sql, or is the answer of a mathematical problem.
     """
     questions: list[Question] = []
     others: Counter[str] = Counter()
@@ -186,7 +185,7 @@ def _rows(file: Path) -> Iterator[dict]:
 
 
 def _check(golds: list[Gold], settings: Settings) -> dict[Gold, GoldCheck]:
-    """The result of each gold. Raises UserError if the settings or the workers do not work."""
+    """The result of each gold."""
     sections: dict[str, ScorerSettings] = {}
     processes = next(iter(settings.Scorers.values())).num_instances
     if any(not gold.math for gold in golds):

@@ -98,11 +98,7 @@ def request_body(groups: Sequence[Sequence[Job]], digests: bool) -> dict[str, An
 
 
 def read_answers(address: str, text: str, groups: Sequence[Sequence[Job]]) -> list[tuple[Job, Score | str]]:
-    """Each job with its score or, if a worker of the server failed on it, with the server's message.
-
-    Raises:
-        ScorerMismatch: the text is not an answer to these questions.
-    """
+    """Each job with its score or, if a worker of the server failed on it, with the server's message."""
     try:
         answers = json.loads(text)["answers"]
         counts = [len(of_question) for of_question in answers]

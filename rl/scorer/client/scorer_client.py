@@ -79,11 +79,7 @@ class ScorerClient:
         return replace(score, effort=replace(job.effort, seconds=loop.time() - started))
 
     async def wait_until_healthy(self, timeout_s: float) -> None:
-        """Return when a server answers its heartbeat; to be called before expensive work that needs a scorer.
-
-        Raises:
-            ScorerUnavailable: none does within timeout_s.
-        """
+        """Return when a server answers its heartbeat; to be called before expensive work that needs a scorer."""
         deadline, waits = asyncio.get_running_loop().time() + timeout_s, False
         while True:
             reasons = await self._heartbeats()
@@ -107,11 +103,7 @@ class ScorerClient:
         return dict(zip(addresses, found, strict=True))
 
     async def verdict_sha256(self) -> str:
-        """What decides the servers' verdicts (rl.scorer.config.Settings.verdict_sha256); "" if none says it.
-
-        Raises:
-            UserError: two servers differ in it.
-        """
+        """What decides the servers' verdicts (rl.scorer.config.Settings.verdict_sha256); "" if none says it."""
         said = {address: info.get("verdict_sha256") for address, info in (await self.infos()).items() if info}
         by_value = {value: address for address, value in said.items() if isinstance(value, str)}
         if len(by_value) > 1:

@@ -53,9 +53,6 @@ class ServerPool:
     Args:
         source: an address or a comma-separated list of them (`host:port` or `http://host:port`), a sequence of
             addresses, or a directory whose files hold one address per line, which is re-read while the program runs.
-
-    Raises:
-        UserError: the source names no server, an address is malformed, or the source is a file.
     """
 
     def __init__(self, source: str | Sequence[str]):
@@ -79,11 +76,7 @@ class ServerPool:
                 raise UserError(f"The scorer setting {source!r} names no server; {START_HINT} and give its address.")
 
     def servers(self) -> list[Server]:
-        """The servers known now.
-
-        Raises:
-            NoServerKnown: the directory is missing, cannot be read, holds no address or a wrong one.
-        """
+        """The servers known now. Raises NoServerKnown."""
         if self._directory is not None and time.monotonic() >= self._next_reading:
             self._keep(_read_directory(self._directory))
             self._next_reading = time.monotonic() + REREAD_S
@@ -101,11 +94,7 @@ class ServerPool:
 
     @contextmanager
     def lend(self, responses: int) -> Iterator[Server]:
-        """Lend the server for a request with this many responses, which count as its load meanwhile.
-
-        Raises:
-            NoServerKnown: as servers().
-        """
+        """Lend the server for a request with this many responses, which count as its load meanwhile."""
         now = time.monotonic()
 
         def order(server: Server) -> tuple:

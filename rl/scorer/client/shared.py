@@ -24,11 +24,7 @@ _CLOSE_S = 2.0
 
 
 def scorer_address(scorer: str | Sequence[str] | None) -> str | Sequence[str]:
-    """`scorer`, else $DPH_SCORER.
-
-    Raises:
-        UserError: neither is set.
-    """
+    """`scorer`, else $DPH_SCORER."""
     address = scorer or os.environ.get(SCORER_VARIABLE)
     if not address:
         raise UserError(
@@ -45,9 +41,6 @@ def shared_client(scorer: str | Sequence[str] | None = None, **settings: Any) ->
     Args:
         scorer: see ServerPool; None: $DPH_SCORER.
         settings: fields of RequestSettings.
-
-    Raises:
-        UserError: no server is named, or an address is malformed.
     """
     address = scorer_address(scorer)
     servers = address if isinstance(address, str) else tuple(address)

@@ -45,10 +45,7 @@ class _ScorerReward:
 
         None, so that TRL leaves the completion out, for a row whose columns are all None (it is for another reward
         function), and where the reference itself cannot be evaluated (their share is logged as scorer/unjudged).
-
-        Raises:
-            UserError: the data set lacks a column, or a row has some of them only.
-            ScorerUnavailable, ScorerRefused, ScorerMismatch: see ScorerClient.score; training stops.
+        An error of ScorerClient.score stops training.
         """
         name = type(self).__name__
         if lacking := [column for column in self.columns if column not in columns]:
