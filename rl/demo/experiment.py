@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl.cluster.scorer import temporary_scorer
+from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.run_lock import sole_run
 from rl.configuration import methods
-from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, is_cpu
+from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, has_gpu, is_cpu
 from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.draw import Draw
 from rl.demo.methods import ANCHOR, ANCHOR_FILES, METHODS, STORES, Method, in_store
@@ -99,6 +100,11 @@ class Experiment:
         self.out, self.steps, self.seed = out, steps, seed
         self.in_domain = in_domain or model.in_domain
         self.on_cpu = is_cpu(self.device)
+        # Before the base model is trained, for minutes.
+        if not self.on_cpu and not has_gpu():
+            raise UserError(f"--device {self.device} needs an NVIDIA GPU, and this machine has none: leave it out.")
+        if seed < 0:
+            raise UserError(f"--seed is {seed}; it must be at least 0.")
         # Two programs keep two cores busy, but only one can use a GPU.
         self.at_once = (at_once or model.at_once) if self.on_cpu else 1
         # Processes that sample, and threads of an update. The last digits depend on them, so at_once must not count.

@@ -88,3 +88,9 @@ def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, 
     assert ended.value.code == 2 and not (tmp_path / "out" / "task").exists()
     [sentence] = capsys.readouterr().err.splitlines()
     assert sentence.startswith("Error: ") and f"{tmp_path}/none" in sentence
+
+
+@pytest.mark.parametrize(("words", "error"), [(["--seed", "-4"], "--seed is -4"), (["--steps", "0"], "--steps is 0")])
+def test_a_wrong_number_is_rejected_before_anything_is_made(tmp_path, capsys, words, error):
+    assert run.main([*words, "--out", str(tmp_path / "out")]) == 2
+    assert error in capsys.readouterr().err and not (tmp_path / "out").exists()
