@@ -92,5 +92,6 @@ def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, 
 
 @pytest.mark.parametrize(("words", "error"), [(["--seed", "-4"], "--seed is -4"), (["--steps", "0"], "--steps is 0")])
 def test_a_wrong_number_is_rejected_before_anything_is_made(tmp_path, capsys, words, error):
-    assert run.main([*words, "--out", str(tmp_path / "out")]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        run.main([*words, "--out", str(tmp_path / "out")])
     assert error in capsys.readouterr().err and not (tmp_path / "out").exists()
