@@ -100,11 +100,6 @@ class Experiment:
         self.out, self.steps, self.seed = out, steps, seed
         self.in_domain = in_domain or model.in_domain
         self.on_cpu = is_cpu(self.device)
-        # Before the base model is trained, for minutes.
-        if not self.on_cpu and not has_gpu():
-            raise UserError(f"--device {self.device} needs an NVIDIA GPU, and this machine has none: leave it out.")
-        if seed < 0:
-            raise UserError(f"--seed is {seed}; it must be at least 0.")
         # Two programs keep two cores busy, but only one can use a GPU.
         self.at_once = (at_once or model.at_once) if self.on_cpu else 1
         # Processes that sample, and threads of an update. The last digits depend on them, so at_once must not count.
@@ -127,6 +122,11 @@ class Experiment:
 
     def run_stages(self, stages: Sequence[Stage]) -> None:
         """Run the stages with a scorer beside them."""
+        # Before the base model is trained, for minutes.
+        if not self.on_cpu and not has_gpu():
+            raise UserError(f"--device {self.device} needs an NVIDIA GPU, and this machine has none: leave it out.")
+        if self.seed < 0:
+            raise UserError(f"--seed is {self.seed}; it must be at least 0.")
         config, databases = scorer_config(self.model.experiment), self.task / "databases"
         databases.mkdir(parents=True, exist_ok=True)
         log = self.out / "logs" / "scorer.log"

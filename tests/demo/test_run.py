@@ -94,4 +94,4 @@ def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, 
 def test_a_wrong_number_is_rejected_before_anything_is_made(tmp_path, capsys, words, error):
     with pytest.raises(SystemExit, match="2"):
         run.main([*words, "--out", str(tmp_path / "out")])
-    assert error in capsys.readouterr().err and not (tmp_path / "out").exists()
+    assert error in capsys.readouterr().err and not (tmp_path / "out" / "task").exists()
