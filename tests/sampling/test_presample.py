@@ -65,7 +65,7 @@ def drawn(settings, tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VERL_PLATFORM", "cpu")
         config = composed(overrides)
-        assert asyncio.run(job.draw(prepared(overrides), lambda: rollout_client(config))).samples == 6 * N
+        assert asyncio.run(job.draw(prepared(overrides), lambda: rollout_client(config))) == 6 * N
     return overrides["presample.output"]
 
 
@@ -134,7 +134,7 @@ def test_prompts_without_ground_truth_are_sampled_without_a_scorer(overrides, tr
     files = {"files": [prompts], "settings": presample.check_settings(config), "output": tmp_path / "0.jsonl"}
     unjudged = job.prepare(config, **files, unjudged=True)
     drawn = asyncio.run(job.draw(unjudged, lambda: contextlib.nullcontext(seeded_engine())))
-    assert drawn.samples == 6 * N and unjudged.complete()
+    assert drawn == 6 * N and unjudged.complete()
     records = sorted_records(tmp_path / "0.jsonl")
     assert {(record.score, record.acc, record.outcome) for record in records} == {(None, None, "unjudged")}
     assert "24 samples of 6 prompts, which were not judged" in str(summarize(tmp_path / "0.jsonl"))
@@ -174,7 +174,7 @@ def test_samples_are_drawn_scored_and_described(overrides, drawn, model_folder, 
     overrides["presample.output"] = path
     # A complete file needs neither scorer nor engine.
     overrides[SCORER] = DEAD_SCORER
-    assert asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started"))).samples == 0
+    assert asyncio.run(job.draw(prepared(overrides), lambda: pytest.fail("the engine was started"))) == 0
 
 
 @pytest.mark.parametrize(

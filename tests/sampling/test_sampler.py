@@ -26,7 +26,7 @@ def test_every_sample_once_and_graded(tmp_path, run, tokenizer, prompts, seeded_
     drawn = run(tmp_path / "0.jsonl", seeded_engine())
     records = sorted_records(tmp_path / "0.jsonl")
     assert [(r.id, r.sample) for r in records] == [(10 + i, s) for i in range(6) for s in range(4)]
-    assert (drawn.samples, drawn.tokens) == (24, sum(len(r.response_ids) for r in records))
+    assert drawn == 24
     for record in records:
         score, outcome = EXPECTED[record.response_ids[0]]
         assert (record.score, record.acc, record.outcome) == (pytest.approx(score), int(score == 1), outcome)
@@ -52,7 +52,7 @@ def test_a_dead_scorer_stops_the_run_and_loses_no_answer(tmp_path, run, seeded_e
         run(path, first, scorer="http://127.0.0.1:9")
     assert path.read_bytes() == b"" and first.answered
     drawn = run(path, second)
-    assert drawn.samples == len(second.answered)
+    assert drawn == len(second.answered)
     seeds = {sample_seed(7, 10 + row, number) for row in range(6) for number in range(4)}
     assert sorted(first.answered + second.answered) == sorted(seeds)
     run(tmp_path / "whole.jsonl", seeded_engine())

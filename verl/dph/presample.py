@@ -24,7 +24,7 @@ from verl.dph.checks.scorer import check_scorer
 from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
-from verl.dph.sampling.sampler import Drawn, SamplingSettings
+from verl.dph.sampling.sampler import SamplingSettings
 
 
 def main(config: DictConfig) -> None:
@@ -48,13 +48,13 @@ def main(config: DictConfig) -> None:
         sys.stderr.write(f"Stopped: {job.progress()}; re-run the same command to resume.\n")
         sys.exit(stopped.exit_code)
     summary = summarize(job.output)
-    sys.stdout.write(f"{summary}\nnow: {drawn}\n")
+    sys.stdout.write(f"{summary}\nnow: {drawn} samples\n")
     sys.stdout.write(f"Wrote {job.output}.\n")
     if (experiment := chosen_experiment()) and job.prompts.judged:
         sys.stdout.write(next_step("dph split", experiment))
 
 
-async def _draw(config: DictConfig, job: SamplingJob) -> Drawn:
+async def _draw(config: DictConfig, job: SamplingJob) -> int:
     if job.prompts.judged and not job.complete():
         await check_scorer(config, (prompt.row for prompt in job.prompts))
     return await draw(job, partial(rollout_client, config))

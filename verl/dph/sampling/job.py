@@ -28,7 +28,7 @@ from verl.dph.config import attention
 from verl.dph.hf_rollout.sampling import end_ids
 from verl.dph.reward.settings import SCORER_WAIT_S, scorer_settings
 from verl.dph.sampling.rollout_engine import replica_count
-from verl.dph.sampling.sampler import Drawn, SamplingSettings, sample
+from verl.dph.sampling.sampler import SamplingSettings, sample
 
 logger = logging.getLogger(__name__)
 # It would log which of verl's token builders a model gets.
@@ -228,7 +228,7 @@ def _template_settings(config: DictConfig) -> dict[str, Any]:
     return OmegaConf.to_container(config.data.get("apply_chat_template_kwargs") or OmegaConf.create({}))
 
 
-async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> Drawn:
+async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManager[Any]]) -> int:
     """Generate and score the samples missing from the job's file.
 
     A complete file needs neither scorer nor engine; one in which only scores are missing needs no engine.
@@ -237,7 +237,7 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
         engine: opens a context that yields a client with verl's `generate`.
 
     Returns:
-        What was drawn now.
+        How many samples were drawn now.
 
     Raises:
         UserError: the scorer judges otherwise than when it judged the file's samples; or several scorers judge
@@ -247,7 +247,7 @@ async def draw(job: SamplingJob, engine: Callable[[], AbstractAsyncContextManage
     with SampleWriter(job.output, job.metadata) as writer:
         if len(writer.done) == job.total:
             logger.info("%s is complete.", job.output)
-            return Drawn(samples=0, tokens=0, seconds=0.0)
+            return 0
         all_drawn = len(writer.done) + len(writer.waiting) == job.total
         asked = ScorerClient(**job.scorer_settings, digests=True) if job.prompts.judged else contextlib.nullcontext()
         async with asked as scorer:

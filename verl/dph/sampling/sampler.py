@@ -60,22 +60,6 @@ class SamplingSettings:
         return params
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Throughput of a run: what was generated, and in what time."""
-
-    samples: int
-    tokens: int  # of responses
-    seconds: float  # sampling and scoring, without the engine's start
-
-    def __str__(self) -> str:
-        tokens, samples = (count / self.seconds if self.seconds else 0.0 for count in (self.tokens, self.samples))
-        return (
-            f"{self.samples} samples, {self.tokens} response tokens in {self.seconds:.1f} s ({tokens:.0f} tokens/s, "
-            f"{samples:.1f} samples/s)"
-        )
-
-
 def sample_seed(seed: int, prompt_id: int, sample: int) -> int:
     """63 bits of a hash of the three numbers, the same on every machine."""
     digest = hashlib.sha256(f"{seed}/{prompt_id}/{sample}".encode()).digest()
@@ -92,7 +76,7 @@ async def sample(
     scorer: ScorerClient | None,
     writer: SampleWriter,
     max_in_flight: int,
-) -> Drawn:
+) -> int:
     """Generate, score and write every sample missing from `writer`.
 
     Args:
@@ -104,7 +88,7 @@ async def sample(
         max_in_flight: requests to the engine at a time, and responses that may wait for their score.
 
     Returns:
-        What was generated now; samples that the file held already do not count.
+        How many samples were generated now; those that the file held already do not count.
 
     Raises:
         ScorerUnavailable, ScorerRefused: a response could not be scored; everything before it is written.
@@ -125,7 +109,7 @@ async def sample(
                     task.cancel()
         except ExceptionGroup as failures:
             raise _first(failures) from None  # the group holds it: it would be its own cause
-    return Drawn(run.samples, run.tokens, time.monotonic() - run.started)
+    return run.samples
 
 
 @dataclass(frozen=True)
@@ -150,7 +134,6 @@ class _Run:
     responses: asyncio.Queue[tuple[_Question, PendingResponse]]
     progress: Any = None  # a tqdm while samples are generated
     samples: int = 0  # generated
-    tokens: int = 0
 
     def __post_init__(self):
         self.started, self.seconds_before = time.monotonic(), self.writer.seconds
@@ -189,7 +172,6 @@ class _Run:
         )
         self.writer.keep(response)
         self.samples += 1
-        self.tokens += len(response_ids)
         return response
 
     def read_log_probs(self, log_probs: Sequence[float] | None, tokens: int) -> list[float]:
