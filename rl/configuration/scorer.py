@@ -12,7 +12,7 @@ class Function(Section, at=_FUNCTION):
     path: str = "pkg://verl.dph.reward.score"
     """Module of the reward function."""
     name: str = "compute_score"
-    """Name of the reward function in its module; compute_verdict gives 0 or 1, without partial credit."""
+    """Name of the reward function in its module."""
 
 
 class Client(Section, at=f"{_FUNCTION}.reward_kwargs", may_change=True):

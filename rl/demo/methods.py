@@ -86,9 +86,6 @@ def in_store(name: str, key: str = "sft_pt") -> str:
 
 METHODS = {
     "grpo": Method("GRPO", "grpo"),
-    "grpo_verdict": Method(
-        "GRPO, 0/1 rewards", "grpo", overrides=("reward.custom_reward_function.name=compute_verdict",), role="control"
-    ),
     "dapo": Method("DAPO", "dapo"),
     "dapo_exp": Method("DAPO on D_exp", "js_kl", 0, "DPH-JS"),
     "rkl": Method("RKL", "reverse_kl", 0.1, "RKL"),

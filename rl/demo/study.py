@@ -34,7 +34,7 @@ DECIDED = ("maxrl", "recipe")
 IN_COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "Pass@1, out of domain", "Pass@8, out of domain")
 OF_DPH = ("rkl", "dph_f", "dph_js", "dph_f_solved")
 OF_RECIPE = ("maxrl", "maxrl_dph_js", "recipe", "recipe_anchor")
-STUDIED = ("grpo", "grpo_verdict", "dapo", *OF_DPH, "clip_cov", "pkpo", "grpo_cap", "dph_f_solved_cap", *OF_RECIPE)
+STUDIED = ("grpo", "dapo", *OF_DPH, "clip_cov", "pkpo", "grpo_cap", "dph_f_solved_cap", *OF_RECIPE)
 LONG = ("grpo", "dph_js", *OF_RECIPE, "recipe_explore_all", "grpo_anchor")
 SEEDS, STEPS, LONG_STEPS, IN_DOMAIN_QUESTIONS = range(1, 11), 60, 180, 384
 

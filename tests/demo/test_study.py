@@ -15,8 +15,8 @@ from rl.evaluation import over_seeds
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--methods", "grpo,zzz"], "--methods 'grpo,zzz': zzz is not a method; use some of grpo, grpo_verdict"),
-        (["--methods", ","], "nothing is not a method; use some of grpo, grpo_verdict"),
+        (["--methods", "grpo,zzz"], "--methods 'grpo,zzz': zzz is not a method; use some of grpo, dapo"),
+        (["--methods", ","], "nothing is not a method; use some of grpo, dapo"),
         (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
         (["--long-steps", "400,180"], "--long-steps is 400,180; the numbers must rise and be above --steps (60)."),

@@ -1,4 +1,4 @@
-"""The reward functions that verl's reward loop awaits, by reward.custom_reward_function.name."""
+"""The reward function that verl's reward loop awaits (reward.custom_reward_function, name compute_score)."""
 
 import json
 from collections.abc import Sequence
@@ -54,9 +54,3 @@ async def compute_score(
         "outcome": result.outcome,
         "scorer": json.dumps(asdict(result.effort)),
     }
-
-
-async def compute_verdict(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """As compute_score, with the verdict as the reward: 1 for a correct response, else 0, without partial credit."""
-    result = await compute_score(*args, **kwargs)
-    return result | {"score": float(result["acc"])}
