@@ -11,7 +11,8 @@ OTHERS = "Others"
 BY_PREFIX, BY_STRUCTURE, BY_OPENING = "prefix", "structure", "opening"
 
 _FIRST_WORD = re.compile(r"\W*(\w+)")
-_LEADING_COMMENT = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
+# With what stands between them, if there are several.
+_LEADING_COMMENTS = re.compile(r"\s*/\*(.*?)\*/(?!\s*/\*.*?\*/)", re.DOTALL)
 
 
 def style_of(pred: str | None, known: tuple[str, ...]) -> str:
@@ -19,8 +20,9 @@ def style_of(pred: str | None, known: tuple[str, ...]) -> str:
 
     OTHERS if there is no SQL or comment, if the name is unknown, or for several comments in a row (a mix of styles).
     """
-    names = _leading_comments(pred or "")
-    return names[0] if len(names) == 1 and names[0] in known else OTHERS
+    comments = _LEADING_COMMENTS.match(pred or "")
+    name = comments[1].strip() if comments else ""
+    return name if name in known else OTHERS
 
 
 def styled(text: str | None, known: tuple[str, ...], styles_by: str) -> str:
@@ -40,14 +42,6 @@ def styled(text: str | None, known: tuple[str, ...], styles_by: str) -> str:
 def announces_styles(queries: Sequence[str], known: tuple[str, ...]) -> bool:
     """Whether most queries begin with the comment of a known style."""
     return 2 * sum(style_of(query, known) != OTHERS for query in queries) > len(queries)
-
-
-def _leading_comments(sql: str) -> list[str]:
-    names, position = [], 0
-    while found := _LEADING_COMMENT.match(sql, position):
-        names.append(found.group(1).strip())
-        position = found.end()
-    return names
 
 
 def style_counts(style: np.ndarray, counted: np.ndarray, styles: int) -> np.ndarray:
