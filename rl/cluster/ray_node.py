@@ -34,7 +34,6 @@ class Node:
     nodes: int
     node_rank: int
     head: str
-    scorer_nodes: int
     node_address: str
     scorer: str
     scorer_config: str
@@ -108,9 +107,6 @@ def _role(settings: Node) -> list[str]:
 
 
 def _resources(settings: Node) -> list[str]:
-    if settings.node_rank >= settings.nodes - settings.scorer_nodes:
-        # No part of training runs here.
-        return [*settings.ray_arguments.split(), "--num-cpus=0", "--num-gpus=0"]
     if is_cpu(settings.device):
         return [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *settings.ray_arguments.split()]
     return settings.ray_arguments.split()

@@ -45,7 +45,6 @@ REPLACED_BY = {
     "SAMPLES_PER_PROMPT": "presample.n",
     "SAVE_FREQ": "trainer.save_freq",
     "SCORER_CONFIG": "launch.scorer_config",
-    "SCORER_NODES": "launch.scorer_nodes",
     "SCORER_PORT": "launch.scorer_port",
     "SETTINGS": "experiment",
     "SFT_BATCH_SIZE": "data.sft_batch_size",

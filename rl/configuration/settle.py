@@ -23,7 +23,6 @@ class Launch(Section, at=LAUNCH):
     explored: Literal["exp", "all"]
     nodes: Count
     node_rank: CountOrZero | None
-    scorer_nodes: CountOrZero
     wait_seconds: CountOrZero
     ray_port: Annotated[int, Field(ge=1, le=65_535)]  # all nodes must know it
     scorer_port: Annotated[int, Field(ge=0, le=65_535)]  # 0: any free one

@@ -47,7 +47,6 @@ _RESOLVERS: dict[str, Callable] = {
     "trackers": lambda swanlab, wandb: ["console", "file", *["swanlab"] * bool(swanlab), *["wandb"] * bool(wandb)],
     "equal": lambda found, wanted, yes=True, no=False: yes if str(found) == str(wanted) else no,
     "sum": _sum,
-    "negative": lambda number: -number if isinstance(number, int) else number,
     "cpus_at_least": lambda number: max(number, len(os.sched_getaffinity(0))),
     "quarter": lambda number: number // 4 if isinstance(number, int) else number,
 }

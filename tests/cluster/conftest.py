@@ -130,7 +130,6 @@ class Cluster:
             "nodes": nodes,
             "node_rank": rank,
             "head": address(0),
-            "scorer_nodes": 0,
             "node_address": address(rank),
             "scorer": "",
             "scorer_config": str(self.scorer_config),

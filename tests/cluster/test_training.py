@@ -1,9 +1,6 @@
-"""Three nodes on one machine, through a launch script: a rank of training on each of the first two, a scorer on each of
-the last two, and the last dies.
-"""
+"""Two nodes on one machine, through a launch script: a rank of training on each, a scorer on the second, which dies."""
 
 import json
-import urllib.request
 from pathlib import Path
 
 import psutil
@@ -17,7 +14,7 @@ from tests.tiny_run import save_demo_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-# The test sees the second step, and kills a node while the others run.
+# The test sees the second step, and kills the scorer while the others are made.
 STEPS = 6
 
 
@@ -43,13 +40,6 @@ def settings(tmp_path_factory) -> dict[str, str]:
     }
 
 
-def requests_to(address: str) -> int:
-    """How many batches a scorer has answered."""
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith('scorer_requests_total{path="/v1/score"'))
-
-
 def count(node, name: str) -> int:
     """Processes of a node by how their name begins; Ray's workers are called by their actor and its method."""
     of_node = {process.pid for process in node.family()}
@@ -57,30 +47,27 @@ def count(node, name: str) -> int:
     return sum(process.pid in of_node and process.info["name"].startswith(name) for process in running)
 
 
-def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings):
+def test_a_scorer_dies_and_no_reward_is_lost(cluster, settings):
     shared = settings | {
-        "NNODES": "3",
-        "launch.scorer_nodes": "1",
+        "NNODES": "2",
         "MASTER_ADDR": address(0),
         "launch.ray_port": str(cluster.ray_port),
         "launch.scorer_port": str(cluster.scorer_port),
     }
     variables, words = apart(shared)
-    script = ["bash", "scripts/llama/grpo.sh", "three", *words]
-    nodes = [
+    script = ["bash", "scripts/llama/grpo.sh", "two", *words]
+    head, worker = nodes = [
         cluster.start([*script, f"launch.node_address={address(rank)}"], **variables, NODE_RANK=str(rank))
-        for rank in range(3)
+        for rank in range(2)
     ]
-    head, worker, victim = nodes
-    # The servers take turns, so that two steps have asked both.
     head.wait_for_text("step:2 ")
-    assert all(requests_to(f"{address(rank)}:{cluster.scorer_port}") > 0 for rank in (1, 2))
-    assert [count(node, "raylet") for node in nodes] == [1, 1, 1]
-    assert [count(node, "ray::WorkerDict") for node in nodes] == [1, 1, 0]
-    victim.vanish()
+    assert [count(node, "raylet") for node in nodes] == [count(node, "ray::WorkerDict") for node in nodes] == [1, 1]
+    [server] = cluster.processes("rl.scorer")
+    server.kill()
+    worker.wait_for_text("it is restarted")
     assert head.end() == 0, head.text()[-6000:]
     assert worker.end() == 0, worker.text()
-    run = Path(settings["OUTPUT_DIR"]) / "three"
+    run = Path(settings["OUTPUT_DIR"]) / "two"
     assert len([*(run / f"global_step_{STEPS}" / "actor").glob("model_world_size_2_rank_*.pt")]) == 2
     assert not list(run.glob(".shared-*"))
 
@@ -90,9 +77,7 @@ def test_a_scorer_node_dies_and_no_reward_is_lost(cluster, settings):
     for metrics in steps:
         assert metrics["dph/failed_rollouts"] == 0
         assert sum(metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES) == pytest.approx(1)
-    # The dead one was asked in its turn, and the other one answered.
     assert sum(metrics["dph/scorer/retries"] for metrics in steps) > 0
-    assert steps[0]["dph/scorer/healthy_servers"] == 2 and steps[-1]["dph/scorer/healthy_servers"] == 1
 
     assert not cluster.processes()
     assert not [process for process in psutil.process_iter(["cmdline"]) if str(cluster.temporary) in str(process.info)]
