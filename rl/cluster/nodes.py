@@ -58,8 +58,7 @@ def run_node(settings: Node, command: Sequence[str]) -> int:
 
 def _run_alone(settings: Node, command: Sequence[str], folder: Path) -> int:
     """One machine: the command starts its own Ray. Other runs may use the machine, so this run has its own scorer."""
-    server = _own_scorer(settings, LOOPBACK, folder)
-    address = server.wait_until_ready(settings.wait_seconds, _hint(settings))
+    server, address = _own_scorer(settings, LOOPBACK, folder)
     say(f"a scorer was started at {address}")
     return run(command, UNSET_SCORER_VARIABLES | {"DPH_SCORER": address}, server.check)
 
@@ -124,11 +123,10 @@ def _run_worker(settings: Node, folder: Path) -> int:
     """
     deadline = time.monotonic() + settings.wait_seconds
     _wait_for_head(settings, deadline)
-    address, port, server = _own_address(settings), 0, None
+    address, server, scorer = _own_address(settings), None, ":0"
     if not settings.scorer:
-        server = _own_scorer(settings, address, folder)
-        port = int(server.wait_until_ready(settings.wait_seconds, _hint(settings)).rpartition(":")[2])
-    ray_node = RayNode(settings, folder, address, port)
+        server, scorer = _own_scorer(settings, address, folder)
+    ray_node = RayNode(settings, folder, address, scorer_port=int(scorer.rpartition(":")[2]))
     ray_node.wait_until_started(deadline)
     while not ray_node.head_ended():
         ray_node.check()
@@ -162,10 +160,9 @@ def _own_address(settings: Node) -> str:
     return ray.util.get_node_ip_address() if address == LOOPBACK else address
 
 
-def _own_scorer(settings: Node, host: str, folder: Path) -> ScorerServer:
-    log = folder / "scorer.log"
-    return ScorerServer(settings.scorer_config, settings.databases, log, folder, host, settings.scorer_port)
-
-
-def _hint(settings: Node) -> str:
-    return f" (launch.scorer_config={settings.scorer_config}; its port is launch.scorer_port)"
+def _own_scorer(settings: Node, host: str, folder: Path) -> tuple[ScorerServer, str]:
+    """Start a scorer on this node and wait for it; return its address too."""
+    config, log = settings.scorer_config, folder / "scorer.log"
+    server = ScorerServer(config, settings.databases, log, folder, host, settings.scorer_port)
+    hint = f" (launch.scorer_config={config}; its port is launch.scorer_port)"
+    return server, server.wait_until_ready(settings.wait_seconds, hint)

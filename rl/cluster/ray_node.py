@@ -16,7 +16,6 @@ from rl.common.errors import UserError, cause_in
 from rl.configuration.names import is_cpu
 
 HEAD_RANK = 0
-# Without GPUs, Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
 _CPUS_WITHOUT_GPU = 16
 CONNECT_S = 5.0
 _STARTED = "Ray runtime started"
@@ -57,10 +56,12 @@ class RayNode:
     def __init__(self, settings: Node, folder: Path, address: str, scorer_port: int):
         self._rank, self._log = settings.node_rank, folder / "ray.log"
         self._head = settings.head, settings.ray_port
+        # Without GPUs, Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
+        names = [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}"] if is_cpu(settings.device) else []
         self._command = [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
             *(f"--temp-dir={folder / 'ray'}", "--log-style=record", "--log-color=false"),
-            *(f"--node-ip-address={address}", *_role(settings), *_resources(settings)),
+            *(f"--node-ip-address={address}", *_role(settings), *names, *settings.ray_arguments.split()),
             f"--labels=NODE_RANK={settings.node_rank},SCORER_PORT={scorer_port}",
         ]
         self._start()
@@ -104,12 +105,6 @@ def _role(settings: Node) -> list[str]:
     if settings.node_rank == HEAD_RANK:
         return ["--head", f"--port={settings.ray_port}", "--include-dashboard=false"]
     return [f"--address={settings.head}:{settings.ray_port}"]
-
-
-def _resources(settings: Node) -> list[str]:
-    if is_cpu(settings.device):
-        return [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}", *settings.ray_arguments.split()]
-    return settings.ray_arguments.split()
 
 
 def check_port(settings: Node) -> None:
