@@ -8,16 +8,6 @@ PER_ROLLOUT_RANK = 2
 OF_OTHERS = 2
 
 
-def cpus_reserved(ranks: int, storage_units: int) -> int:
-    """The CPUs of a training run.
-
-    Args:
-        ranks: ranks of the trainer.
-        storage_units: TransferQueue's, one CPU each (transfer_queue.backend.SimpleStorage.num_data_storage_units).
-    """
-    return ranks * PER_RANK + storage_units + OF_OTHERS
-
-
 def cpus_of_machine() -> int:
     """The CPUs that Ray would count here: the container's, if it has fewer than the machine."""
     from ray._private.utils import get_num_cpus

@@ -10,7 +10,7 @@ from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGI
 from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_model, check_set
 from rl.common.errors import UserError
-from rl.common.ray_cpus import cpus_of_machine, cpus_reserved
+from rl.common.ray_cpus import OF_OTHERS, PER_RANK, cpus_of_machine
 from rl.configuration.names import GREEDY_TEMPERATURE, joins_ray
 from verl.dph.checks import model, objective
 from verl.dph.config import attention
@@ -175,7 +175,7 @@ def check_running_ray(config: DictConfig) -> None:
 def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> str | None:
     queue = config.transfer_queue.backend
     units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
-    needed = cpus_reserved(ranks, units)
+    needed = ranks * PER_RANK + units + OF_OTHERS
     if needed <= found:
         return None
     return (
