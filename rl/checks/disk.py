@@ -70,9 +70,6 @@ def full_disk_explained(folder: Path, last: Path | None) -> Iterator[None]:
     Args:
         folder: global_step_N, which the block writes.
         last: the newest whole checkpoint, from which the run resumes, or None.
-
-    Raises:
-        UserError: the block could not write the checkpoint.
     """
     try:
         yield

@@ -73,9 +73,6 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
 
     Args:
         script: a launch script and its arguments; empty: the machine and its environment alone.
-
-    Raises:
-        UserError: the script rejects its arguments.
     """
     run = None
     if script:

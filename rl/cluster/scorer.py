@@ -95,11 +95,7 @@ def is_healthy(address: str) -> bool:
 
 @contextmanager
 def temporary_scorer(config: Path, databases: Path | None, log: Path, python: str = sys.executable) -> Iterator[str]:
-    """Run a scorer server on a free port of this machine, and yield its address.
-
-    Raises:
-        UserError: the server does not start.
-    """
+    """Run a scorer server on a free port of this machine, and yield its address."""
     with tempfile.TemporaryDirectory(prefix="dph-scorer-") as folder:
         log.unlink(missing_ok=True)
         server = ScorerServer(config, databases, log, Path(folder), python=python)

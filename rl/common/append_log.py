@@ -20,9 +20,6 @@ class AppendLog:
 
     Args:
         path: the file; its folder exists.
-
-    Raises:
-        UserError: the file cannot be opened, or another process writes it.
     """
 
     def __init__(self, path: Path):
@@ -65,11 +62,7 @@ class AppendLog:
         self._file.truncate(end)
 
     def append(self, line: bytes) -> None:
-        """Write a line, with its newline, whole or not at all.
-
-        Raises:
-            UserError: the disk is full or the file cannot be written.
-        """
+        """Write a line, with its newline, whole or not at all."""
         before = self.size
         with file_errors(self.path, "written", "make room and re-run the same command to resume"):
             try:

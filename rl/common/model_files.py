@@ -24,11 +24,7 @@ TOKENIZER_FILES = (
 
 
 def local_folder(model: str | os.PathLike) -> Path:
-    """A model's folder; for a name on the Hub the cached folder, downloaded if missing: the engine will need it too.
-
-    Raises:
-        UserError: there is no such model.
-    """
+    """A model's folder; for a name on the Hub the cached folder, downloaded if missing: the engine will need it too."""
     folder = Path(os.path.expanduser(model))
     if folder.is_dir():
         return folder
@@ -90,11 +86,7 @@ def require_weights(folder: Path) -> list[Path]:
 
 
 def parameters_in_files(model: str) -> int:
-    """The number of parameters in the safetensors files of a model's folder; 0 without one.
-
-    Raises:
-        UserError: a file is damaged.
-    """
+    """The number of parameters in the safetensors files of a model's folder; 0 without one."""
     from huggingface_hub import parse_local_safetensors_file_metadata  # slow to import
     from huggingface_hub.errors import SafetensorsParsingError
 

@@ -27,9 +27,6 @@ def sole_run(folder: Path, otherwise: str) -> Iterator[None]:
 
     Args:
         otherwise: completes the error's "wait for it, or ...".
-
-    Raises:
-        UserError: another run is in the folder, or may be, or the folder cannot be written.
     """
     path, host = folder / FILE, socket.gethostname()
     with file_errors(path, "written", f"make it writable, or {otherwise}"):

@@ -33,9 +33,6 @@ def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None
 
     Args:
         folder: another folder with the groups `experiment` and `method`, like Hydra's --config-dir.
-
-    Raises:
-        UserError: an override names an unknown setting or option, or verl is not installed.
     """
     searched = [f"file://{verl_folder() / 'trainer' / 'config'}"]
     searched += [f"file://{folder.resolve()}"] if folder else []
