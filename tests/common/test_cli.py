@@ -1,6 +1,7 @@
 """Exit codes and messages of programs; errors come as Ray wraps them in its processes."""
 
 import argparse
+import asyncio
 import signal
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from rl.common.cli import find_user_error, output_file, output_folder, user_errors_exit
 from rl.common.errors import UserError
-from rl.common.signals import Stopped
+from rl.common.signals import Stopped, run_stoppable
 
 SENTENCE = "The setting x is 3; set it to 4."
 
@@ -74,6 +75,26 @@ def test_a_setting_without_value_is_named_and_an_interrupt_ends_with_130(capsys)
         with pytest.raises(SystemExit), user_errors_exit(resumes=True):
             raise error
         assert capsys.readouterr().err == f"{start}: re-run the same command to resume.\n"
+
+
+@pytest.mark.parametrize("on_interrupt", [signal.default_int_handler, signal.SIG_IGN])
+def test_sigterm_stops_a_coroutine(on_interrupt):
+    """A shell ignores SIGINT in what it starts with `&`."""
+    before, cleaned, on_sigterm = signal.signal(signal.SIGINT, on_interrupt), [], signal.getsignal(signal.SIGTERM)
+
+    async def work():
+        try:
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+            await asyncio.sleep(60)
+        finally:
+            cleaned.append(True)
+
+    try:
+        with pytest.raises(Stopped, match="SIGTERM"):
+            run_stoppable(work())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert cleaned and signal.getsignal(signal.SIGTERM) == on_sigterm
 
 
 def test_an_output_is_a_folder_that_exists_or_can_be_made(tmp_path, monkeypatch):
