@@ -89,7 +89,7 @@ def training_metrics() -> str:
     """What training logs: a table under each heading."""
     parts = []
     for heading, metrics in training.training_metrics().items():
-        rows = [f"| `{metric.name}` | {_cell(metric.definition)} |" for metric in metrics]
+        rows = [f"| `{metric['name']}` | {_cell(metric['definition'])} |" for metric in metrics]
         parts.append("\n".join([f"### {heading}", "", "| metric | definition |", "|---|---|", *rows]))
     return "\n\n".join(parts)
 

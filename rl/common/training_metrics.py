@@ -6,33 +6,20 @@ otherwise, a metric is a mean over the D_pef tokens of a mini-batch, averaged ov
 """
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 
-@dataclass(frozen=True)
-class TrainingMetric:
-    """
-    Attributes:
-        name: as the loggers have it; <word> stands for any text.
-        title: of its curve in the report; empty: it is not drawn.
-        console: the word before its value in a step's line on the terminal; empty: it is not there.
-    """
-
-    name: str
-    definition: str
-    title: str = ""
-    console: str = ""
-
-
 @cache
-def training_metrics() -> dict[str, list[TrainingMetric]]:
-    """{heading: metrics}."""
-    content = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    return {heading: [TrainingMetric(**entry) for entry in entries] for heading, entries in content.items()}
+def training_metrics() -> dict[str, list[dict[str, str]]]:
+    """{heading: metrics}.
+
+    Each has a name, as the loggers have it (<word> stands for any text), and a definition. Some have the title of their
+    curve in the report, and some, as console, the word before their value in a step's line on the terminal.
+    """
+    return json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 
 def drawn_titles() -> dict[str, str]:
     """{name: title} of the metrics that the report draws, in the table's order."""
-    return {m.name: m.title for metrics in training_metrics().values() for m in metrics if m.title}
+    return {m["name"]: m["title"] for metrics in training_metrics().values() for m in metrics if "title" in m}
