@@ -36,13 +36,9 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
     """
     path, known = Path(script), methods.methods()
     parent = path.absolute().parent.name  # also of a script that is named in its folder
-    if not path.suffix and path.stem not in known:
-        raise UserError(f"'{script}' is not a method; {hint(path.stem, [*known], 'dph train --list')}")
-    if path.stem not in known or (path.suffix == ".sh" and parent not in methods.FOLDERS):
-        raise UserError(
-            f"'{script}' is not a launch script: give one of a checkout, such as scripts/llama/js_kl.sh "
-            "(docs/reference/cli.md)."
-        )
+    if path.stem not in known or (path.suffix and parent not in methods.FOLDERS):
+        meant = hint(path.stem, [*known], "dph train --list")
+        raise UserError(f"'{script}' is neither a method nor a script of scripts/llama or scripts/qwen; {meant}")
     folder = methods.FOLDERS.get(parent if path.suffix else "", methods.DEFAULT_EXPERIMENT)
     command = f"bash {script}" if path.suffix else methods.dph_command(script)
     named = [word.removeprefix(_EXPERIMENT) for word in arguments if word.startswith(_EXPERIMENT)]
