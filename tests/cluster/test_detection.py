@@ -1,7 +1,6 @@
 """cluster.sh and the launcher's options for a node: nodes, rank and head from the variables of each scheduler."""
 
 import os
-import re
 import subprocess
 from dataclasses import dataclass
 from unittest import mock
@@ -111,12 +110,6 @@ def run(path: str = "", *words: str, **environment: str) -> Detected:
 )
 def test_each_environment_is_read(environment, expected):
     assert run(**environment).found == expected
-
-
-def test_the_page_has_every_scheduler():
-    page = (REPOSITORY / "docs" / "howto" / "cluster.md").read_text()
-    schedulers = re.findall(r"^ *scheduler=(\w+)$", (LIB / "cluster.sh").read_text(), re.MULTILINE)
-    assert len(schedulers) >= 3 and [name for name in schedulers if name not in page] == []
 
 
 def test_scontrol_is_asked_for_the_hosts(tmp_path):
