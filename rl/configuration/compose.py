@@ -38,13 +38,9 @@ def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None
     searched += [f"file://{folder.resolve()}"] if folder else []
     places = "[" + ",".join("'{}'".format(place.replace("'", "\\'")) for place in searched) + "]"
     with override_errors_explained(config_name):
-        return _compose(config_name, [f"hydra.searchpath={places}", *overrides])
-
-
-def _compose(config_name: str, overrides: Sequence[str]) -> DictConfig:
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(CONFIG_DIR), version_base=None):
-        return hydra.compose(config_name, list(overrides))
+        GlobalHydra.instance().clear()
+        with initialize_config_dir(str(CONFIG_DIR), version_base=None):
+            return hydra.compose(config_name, [f"hydra.searchpath={places}", *overrides])
 
 
 @contextmanager
