@@ -10,7 +10,7 @@ from pydantic import Field
 from rl.common.errors import UserError
 from rl.configuration.names import joins_ray
 from rl.configuration.programs import PROGRAMS
-from rl.configuration.setting import Count, CountOrZero, Section, violations
+from rl.configuration.setting import Count, CountOrZero, Section, Seed, violations
 from rl.configuration.variables import READ, VARIABLE, raw
 
 # The section that only the launcher reads; programs do not see it.
@@ -21,6 +21,7 @@ class Launch(Section, at=LAUNCH):
     """The settings of `launch` to check: a wrong one would silently make other keys wrong, or is one of this node."""
 
     explored: Literal["exp", "all"]
+    seed: Seed | None
     nodes: Count
     node_rank: CountOrZero | None
     wait_seconds: CountOrZero
@@ -41,9 +42,12 @@ _FILES = {
 def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -> None:
     """Reject wrong values of `launch`, unless settle has removed it, and of these sections: one line per value, which
     names the variable that gave it."""
-    written, sentences = raw(config), []
+    written = raw(config)
+    sentences: list[str] = []
     own: tuple[type[Section], ...] = (Launch,) if LAUNCH in config else ()
     for section in (*own, *sections):
+        if sentences and section not in own:
+            break  # other keys follow from `launch`
         for key, sentence in violations(config, section):
             if (variable := VARIABLE.search(str(written.get(key)))) and variable[1] in os.environ:
                 sentence = sentence.replace(key, variable[1], 1)

@@ -34,6 +34,7 @@ def test_no_verl(launcher, files):
         (["trainer.total_training_steps=two"], "trainer.total_training_steps='two' must be a valid integer"),
         (["launch.explored=both"], "launch.explored='both' must be 'exp' or 'all'"),
         (["launch.ray_port=70000"], "launch.ray_port=70000 must be less than or equal to 65535"),
+        (["0.2", "010"], "launch.seed='010' must be a valid integer"),
         (["-0.1"], "actor_rollout_ref.actor.sft_loss_coeff=-0.1 must be greater than or equal to 0"),
     ],
 )
