@@ -124,14 +124,14 @@ class SqlSettings(ScorerSettings):
     class_name: SqlClassName
     """The reward model: the score of a result that differs from gold's (docs/reference/scorer.md)."""
     engine: EngineName = "sqlite"
-    """sqlite, duckdb or postgresql. A server may have a section for each."""
+    """sqlite or postgresql. A server may have a section for each."""
     prefix: str = ""
     """What the db_ids of this section begin with. The longest prefix that fits chooses the section, and the rest of the
     db_id names the database."""
     connection: str | None = Field(default=None, validate_default=True)
     """Only for postgresql: libpq's connection string, such as "host=/var/run/postgresql user=scorer"."""
     database_path: DirectoryPath | None = Field(default=None, validate_default=True)
-    """The folder with the databases of sqlite and duckdb; a db_id is a path below it."""
+    """The folder with the databases of sqlite; a db_id is a path below it."""
     prediction_seconds: Seconds = 15.0
     """Time limit of a predicted query, in seconds of processor time."""
     gold_seconds: Seconds = 60.0

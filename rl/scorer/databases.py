@@ -32,8 +32,8 @@ class DatabaseUnreadable(Exception):
 class Database:
     """A database with its present content.
 
-    uri: opens a SQLite file read-only, and ends with PRIVATE_INDEX (execute.py) if its log needs that; for DuckDB a
-    path; for PostgreSQL the database's name. identity: changes when the content does.
+    uri: opens a SQLite file read-only, and ends with PRIVATE_INDEX (execute.py) if its log needs that; for PostgreSQL
+    the database's name. identity: changes when the content does.
     """
 
     uri: str
@@ -45,18 +45,18 @@ class Database:
         return repr(self.identity)
 
 
-def find_database(root: Path, db_id: str, engine: str = "sqlite") -> Database:
+def find_database(root: Path, db_id: str) -> Database:
     """The database `db_id` below `root` (resolved).
 
     Raises:
-        UnknownQuestion: the file is missing or has no suffix of its engine, or the db_id leaves `root` by an absolute
+        UnknownQuestion: the file is missing or has no suffix of SQLite, or the db_id leaves `root` by an absolute
             path, `..` or a symbolic link.
         DatabaseUnreadable: the system does not let the server look at it: no permission, no descriptor left, a disk or
             file server that fails.
     """
     if "\0" in db_id or os.path.isabs(db_id):
         raise UnknownQuestion(f"db_id {db_id!r} is not a path relative to the server's database_path")
-    suffixes = ENGINES[engine].suffixes
+    suffixes = ENGINES["sqlite"].suffixes
     try:
         path = os.path.realpath(root / db_id)
         if not path.startswith(os.path.join(root, "")):
@@ -66,8 +66,6 @@ def find_database(root: Path, db_id: str, engine: str = "sqlite") -> Database:
             raise UnknownQuestion(f"db_id {db_id!r} is not a {' or '.join(suffixes)} file below database_path")
         # A copy that preserves times (cp -p, rsync -t) resets st_mtime but not st_ctime.
         content = (*_identity(status), status.st_ctime_ns)
-        if engine == "duckdb":
-            return Database(path, (path, content, _log_identity(path, ".wal")))
         log = _log_identity(path, "-wal")
         identity = (path, content, log)
         return Database(_read_only_uri(*identity, log is not None and _log_index_in_use(path)), identity)

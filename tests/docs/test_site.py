@@ -79,7 +79,7 @@ def test_every_setting_and_script_variable_is_in_the_reference():
     for section in (ServerSettings, SqlSettings, MathSettings, TaskSettings):
         assert [name for name in section.model_fields if f"| `{name}` |" not in made.scorer_settings()] == []
     assert "| `gold_seconds` | `60.0` | Time limit of a gold query" in made.scorer_settings()
-    assert "| `SqlRewardModel` | 0 |" in made.reward_models() and "| `duckdb` | a file |" in made.engines()
+    assert "| `SqlRewardModel` | 0 |" in made.reward_models() and "| `sqlite` | a file |" in made.engines()
     assert "| a row 1, 1, 1, Ada | a constant, `SELECT 1` | 0.20 | 0.80 | 0.00 |" in made.guesses()
     assert "${oc.env:MODEL_PATH," in made.environment_variables()
 

@@ -33,7 +33,7 @@ IMAGE = {
     *("uvloop", "wrapt"),
 }
 # The check runs neither vLLM, nor copies of weights between GPUs, nor databases other than SQLite.
-UNUSED = {"vllm", "duckdb", "psycopg", "pytz"}
+UNUSED = {"vllm", "psycopg"}
 
 
 def test_its_wheels_and_the_image_are_all_that_this_project_names(make_kit):

@@ -16,8 +16,8 @@ class Engine(NamedTuple):
 
     databases: what a db_id names. module: of its Executor, below rl.scorer.sql. fences: a pattern of the names that a
     block of SQL may have in a response. suffixes: of the files that are its databases. package: its driver; None for
-    the standard library. reads: files outside the databases that a worker needs. in_server: whether the databases are
-    in a server, which is reached by a connection, and not below a database_path.
+    the standard library. in_server: whether the databases are in a server, which is reached by a connection, and not
+    below a database_path.
     """
 
     databases: str
@@ -25,7 +25,6 @@ class Engine(NamedTuple):
     fences: str
     suffixes: tuple[str, ...] = ()
     package: str | None = None
-    reads: tuple[str, ...] = ()
     in_server: bool = False
 
 
@@ -35,14 +34,6 @@ ENGINES: dict[str, Engine] = {
         module="execute",
         fences="sql(?:ite)?",
         suffixes=(".sqlite", ".sqlite3", ".db"),
-    ),
-    "duckdb": Engine(
-        databases="a file",
-        module="duckdb_engine",
-        fences="sql|duckdb",
-        suffixes=(".duckdb", ".db"),
-        package="duckdb",
-        reads=("/proc/self/cgroup", "/sys/fs/cgroup"),
     ),
     "postgresql": Engine(
         databases="a database in a PostgreSQL server",

@@ -140,7 +140,7 @@ class LastConnections(Generic[Connection]):
 class Executor(LastConnections[sqlite3.Connection]):
     """Runs statements within `limits` and keeps the last files open.
 
-    The executors of other engines (duckdb_engine.py, postgresql_engine.py) have the same methods.
+    The executor of PostgreSQL (postgresql_engine.py) has the same methods.
     """
 
     MOST_OPEN = _OPEN_FILES

@@ -46,7 +46,7 @@ def warm_up(engine: str, **_: object) -> None:
 
 
 def _engine_module(engine: str) -> Any:
-    # Imported only where it is configured: duckdb and psycopg may not be installed.
+    # Imported only where it is configured: psycopg may not be installed.
     return import_module(f"rl.scorer.sql.{ENGINES[engine].module}")
 
 

@@ -55,8 +55,7 @@ _POSTGRESQL = _Dialect.of(
     {"NOW", "TODAY", "TOMORROW", "YESTERDAY"},
     _POSTGRESQL_TIMES,
 )
-# DuckDB reads no text as today.
-_DIALECTS = {"sqlite": _SQLITE, "duckdb": _POSTGRESQL._replace(moments=frozenset()), "postgresql": _POSTGRESQL}
+_DIALECTS = {"sqlite": _SQLITE, "postgresql": _POSTGRESQL}
 # Strings and names with escapes.
 _ESCAPES = re.compile(r"\bE'", re.IGNORECASE)
 _ESCAPED_NAME = re.compile(r'\bU&"', re.IGNORECASE)

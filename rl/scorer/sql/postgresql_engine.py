@@ -37,7 +37,6 @@ from rl.scorer.sql.execute import (
     fetch_all,
 )
 from rl.scorer.sql.lexer import ambiguity, names
-from rl.scorer.sql.values import from_decimal, from_float
 
 _CURSOR = "c"
 _SESSION = {
@@ -80,6 +79,8 @@ _EXCESSES = ("53200", "53400")
 # Lost connections, deadlocks, missing resources, roles or locks, shutdown, system errors, servers of foreign tables.
 _FAULTS = ("08", "28", "40", "53", "55P03", "57P", "58", "HV")
 _DAMAGES = ("XX001", "XX002")
+# Digits of the largest float; larger numbers become texts.
+_MOST_DIGITS = 308
 
 
 class _UnknownDatabase(DatabaseFault):
@@ -94,10 +95,26 @@ def _loader(convert: Callable[[bytes], Value]) -> type[Loader]:
     return Converted
 
 
+def _number(value: float) -> Value:
+    """The number, or NaN as a text, so that NaN equals NaN as in PostgreSQL."""
+    return value if value == value else "NaN"
+
+
+def _numeric(value: Decimal) -> Value:
+    """A whole number, else the nearest float, so that an average is equal as decimal and as float."""
+    if not value.is_finite():
+        return _number(float(value))
+    if value.adjusted() > _MOST_DIGITS:
+        text = format(value, "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+# Results of both engines then compare alike: true is 1, the decimal 1.50 is 1.5, dates and all other types are texts.
 _CONVERSIONS: dict[str, Callable[[bytes], Value]] = {
     **dict.fromkeys(("int2", "int4", "int8", "oid"), int),
-    **dict.fromkeys(("float4", "float8"), lambda text: from_float(float(text))),
-    "numeric": lambda text: from_decimal(Decimal(text.decode())),
+    **dict.fromkeys(("float4", "float8"), lambda text: _number(float(text))),
+    "numeric": lambda text: _numeric(Decimal(text.decode())),
     "bool": lambda text: int(text == b"t"),
     "bytea": lambda text: bytes.fromhex(text[2:].decode()),
 }

@@ -105,13 +105,11 @@ class SqlScorer(WorkerScorer):
     def __init__(self, settings: SqlSettings):
         self._root = Path(settings.database_path or "").resolve()
         engine = ENGINES[settings.engine]
-        reads, server_port = [str(self._root), *engine.reads], None
+        reads, server_port = [str(self._root)], None
         arguments: dict[str, Any] = {}
         if engine.in_server:
             arguments = {"connection": connection_parameters(settings.connection or "")}
             reads, server_port = [password_file()], port_to_allow(arguments["connection"])
-        elif engine.package is not None:
-            arguments = {"memory_bytes": settings.worker_memory_bytes}
         jobs = {
             "engine": settings.engine,
             "arguments": arguments,
@@ -162,7 +160,7 @@ class SqlScorer(WorkerScorer):
         """The file or folder; None if the databases are in a server. Raises as find_database does."""
         if ENGINES[self.settings.engine].in_server:
             return None
-        return find_database(self._root, db_id.removeprefix(self.settings.prefix), self.settings.engine)
+        return find_database(self._root, db_id.removeprefix(self.settings.prefix))
 
     async def _find(self, db_id: str) -> Database:
         return self.find_file(db_id) or await self._find_in_server(db_id)

@@ -1,10 +1,8 @@
-"""DuckDB and PostgreSQL: verdicts as on SQLite, hostile statements that change nothing, infrastructure faults."""
+"""PostgreSQL: verdicts as on SQLite, hostile statements that change nothing, infrastructure faults."""
 
 import asyncio
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +22,7 @@ from rl.scorer.config_file import load_settings
 from rl.scorer.outcomes import Score, UnknownQuestion
 from rl.scorer.sql import lexer, scoring
 from rl.scorer.sql.engines import connection_parameters
-from rl.scorer.sql.execute import Limits, Row, StatementError, StatementTimeout
+from rl.scorer.sql.execute import Limits, StatementError, StatementTimeout
 from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
 from tests.scorer.conftest import LEAGUE, RUNAWAY, Scorer, fenced, make_database, question
 from tests.scorer.postgresql import Postgresql
@@ -39,50 +37,22 @@ def league() -> str:
 
 
 @pytest.fixture(scope="module")
-def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """league.duckdb; damaged.duckdb; secret.csv, which no statement may read."""
-    import duckdb
-
-    folder = tmp_path_factory.mktemp("duckdb")
-    with duckdb.connect(folder / "league.duckdb") as connection:
-        connection.execute(league())
-    (folder / "damaged.duckdb").write_bytes(b"no database" * 1000)
-    (folder / "secret.csv").write_text("a\n1\n")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def league_server(postgresql: Postgresql) -> Postgresql:
     postgresql.make("league", league())
     return postgresql
 
 
-@pytest.fixture(scope="module", params=("duckdb", "postgresql"))
-def engine(request) -> str:
-    return request.param
-
-
 @pytest.fixture(scope="module")
-def run(engine: str, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """run(sql, seconds=20.0): the rows on league, by run.executor in this process."""
-    if engine == "duckdb":
-        from rl.scorer.sql.duckdb_engine import Executor
+def run(league_server: Postgresql) -> Iterator[Any]:
+    """run(sql, seconds=20.0): the rows on league, in this process."""
+    from rl.scorer.sql.postgresql_engine import Executor
 
-        made, of = Executor(LIMITS, 400_000_000), str(request.getfixturevalue("databases") / "league.duckdb")
-    else:
-        from rl.scorer.sql.postgresql_engine import Executor
-
-        made, of = Executor(LIMITS, connection_parameters(settings_of(engine, request).connection)), "league"
-
-    def rows(sql: str, seconds: float = 20.0) -> list[Row]:
-        return made.execute(of, "1", sql, seconds)
-
-    rows.executor = made
-    yield rows
-    made.close(of)
+    executor = Executor(LIMITS, connection_parameters(league_server.connection))
+    yield lambda sql, seconds=20.0: executor.execute("league", "1", sql, seconds)
+    executor.close("league")
 
 
-# Written by hand; most for both engines.
+# Written by hand.
 VALUES = [
     ("1.50::numeric, 2.00::numeric, 0.1::numeric + 0.2", (1.5, 2, 0.3)),
     ("12345678901234567890123456789012345678::numeric(38, 0)", (12345678901234567890123456789012345678,)),
@@ -95,63 +65,46 @@ VALUES = [
     ("TIMESTAMP '2020-01-05 10:00:10.50', TIME '10:00:10.05'", ("2020-01-05 10:00:10.5", "10:00:10.05")),
     ("CAST(TIMESTAMP '2020-01-05 10:00:10.50' AS varchar), TIME '10:00:10'", ("2020-01-05 10:00:10.5", "10:00:10")),
     ("'00000000-0000-0000-0000-000000000001'::uuid", ("00000000-0000-0000-0000-000000000001",)),
+    ("ARRAY[1, 2], ROW(1, 'é'), '{\"k\": 1}'::jsonb", ("{1,2}", "(1,é)", '{"k": 1}')),
+    ("'\\x00ff'::bytea, INTERVAL '2 days', 7::oid, 'a'::char(3)", (b"\0\xff", "2 days", 7, "a  ")),
+    ("TIMESTAMPTZ '2020-01-05 10:00:00+02', DATE 'infinity'", ("2020-01-05 08:00:00+00", "infinity")),
+    ("'NaN'::numeric, 1e400::numeric, 1e400::numeric + 0.5", ("NaN", "1" + "0" * 400, "1" + "0" * 400 + ".5")),
+    ("DATE '0044-03-15 BC', 0.1::float4", ("0044-03-15 BC", 0.1)),
 ]
-OWN_VALUES = {
-    "duckdb": [
-        ("[1, 2], {'a': 1.5, 'b': 'é'}", ("[1, 2]", '{"a": 1.5, "b": "é"}')),
-        ("MAP {'k': DATE '2020-01-05'}, TIME '10:00:00'", ('{"k": "2020-01-05"}', "10:00:00")),
-        ("'\\x00\\xFF'::blob, INTERVAL 2 days, ['\\x01'::blob]", (b"\0\xff", "2 days, 0:00:00", '["01"]')),
-        ("TIMESTAMPTZ '2020-01-05 10:00:00+02'", ("2020-01-05 08:00:00+00:00",)),
-        ("170141183460469231731687303715884105727::hugeint", (2**127 - 1,)),
-        ("DATE '0044-03-15 (BC)'", ("0044-03-15 (BC)",)),
-    ],
-    "postgresql": [
-        ("ARRAY[1, 2], ROW(1, 'é'), '{\"k\": 1}'::jsonb", ("{1,2}", "(1,é)", '{"k": 1}')),
-        ("'\\x00ff'::bytea, INTERVAL '2 days', 7::oid, 'a'::char(3)", (b"\0\xff", "2 days", 7, "a  ")),
-        ("TIMESTAMPTZ '2020-01-05 10:00:00+02', DATE 'infinity'", ("2020-01-05 08:00:00+00", "infinity")),
-        ("'NaN'::numeric, 1e400::numeric, 1e400::numeric + 0.5", ("NaN", "1" + "0" * 400, "1" + "0" * 400 + ".5")),
-        ("DATE '0044-03-15 BC', 0.1::float4", ("0044-03-15 BC", 0.1)),
-    ],
-}
 
 
-def test_values_become_what_sqlite_has(engine: str, run) -> None:
-    for columns, expected in VALUES + OWN_VALUES[engine]:
+def test_values_become_what_sqlite_has(run) -> None:
+    for columns, expected in VALUES:
         [row] = run(f"SELECT {columns}")
         assert row == expected and list(map(type, row)) == list(map(type, expected)), columns
 
 
-def hostile(engine: str, folder: Path) -> list[str]:
-    """The statements of hostile/both.sql and of the engine's own file."""
-    texts = [(Path(__file__).parents[1] / "hostile" / f"{name}.sql").read_text() for name in ("both", engine)]
+def hostile() -> list[str]:
+    """The statements of hostile/both.sql and hostile/postgresql.sql."""
+    texts = [(Path(__file__).parents[1] / "hostile" / f"{name}.sql").read_text() for name in ("both", "postgresql")]
     lines = [line for text in texts for line in text.splitlines() if not line.startswith("--")]
-    escapes = {"FOLDER": str(folder), "\\n": "\n", "\\r": "\r", "\\0": "\0"}
+    escapes = {"\\n": "\n", "\\r": "\r", "\\0": "\0"}
     return [re.sub("|".join(map(re.escape, escapes)), lambda match: escapes[match[0]], line) for line in lines]
 
 
-def test_what_is_not_a_select_is_denied(engine: str, run, databases: Path, request) -> None:
-    before = content(engine, request)
+def test_what_is_not_a_select_is_denied(run, league_server: Postgresql) -> None:
+    before = content(league_server)
     passed = []
-    for sql in hostile(engine, databases):
+    for sql in hostile():
         with suppress(StatementError):
             run(sql, 5.0)
             passed.append(sql)
     assert passed == []
     assert run("SELECT name FROM player ORDER BY id LIMIT 2") == [("Ada",), ("Ben",)]
-    assert content(engine, request) == before
+    assert content(league_server) == before
 
 
-def content(engine: str, request: pytest.FixtureRequest) -> Any:
+def content(server: Postgresql) -> Any:
     """Everything that statements must not change."""
-    folder = request.getfixturevalue("databases")
-    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    if engine == "duckdb":
-        return files
-    server = request.getfixturevalue("league_server")
     relations = "SELECT relname, relnamespace, reltuples >= 0 FROM pg_class WHERE relnamespace <> 99 ORDER BY 1, 2"
     others = "SELECT (SELECT count(*) FROM pg_largeobject_metadata), (SELECT count(*) FROM pg_roles), "
     others += "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), (SELECT json_agg(p) FROM player p)"
-    return files, [name for name, *_ in server.run("league", relations)], server.run("league", others)
+    return [name for name, *_ in server.run("league", relations)], server.run("league", others)
 
 
 INTERNAL = re.compile(
@@ -160,88 +113,14 @@ INTERNAL = re.compile(
 )
 
 
-def clock_functions() -> set[str]:
-    """DuckDB's functions whose value changes from query to query, except constants of a session."""
-    import duckdb
-
-    constant = "current_(database|schemas?|setting)|getvariable|in_search_path"
-    changing = duckdb.sql(f"""
-        SELECT DISTINCT function_name FROM duckdb_functions()
-        WHERE NOT regexp_full_match(function_name, '{constant}')
-        AND (stability = 'CONSISTENT_WITHIN_QUERY' OR macro_definition LIKE '%current_timestamp%')
-    """)
-    return {name for (name,) in changing.fetchall()}
-
-
-def test_no_function_that_draws_lots_or_changes_something_may_be_called(engine: str, run, request) -> None:
-    """DuckDB: its own list, so what a new version brings is denied too. PostgreSQL: each volatile function is known."""
-    if engine == "duckdb":
-        run("SELECT 1")
-        denied = run.executor.denied
-        assert denied >= {"random", "uuid", "read_csv", "query", "glob", "nextval", "setseed", "arrow_scan"}
-        assert not denied & {"range", "unnest", "count", "now", "lower", "json_each"}
-        clock = {name for name in clock_functions() if lexer.reads_clock(f'SELECT "{name}"()', "duckdb")}
-        assert clock_functions() - clock == {"txid_current"} < denied
-        return
+def test_no_function_that_draws_lots_or_changes_something_may_be_called(league_server: Postgresql) -> None:
+    """Each volatile function is known."""
     from rl.scorer.sql.postgresql_engine import _CALL_DENIED
 
     volatile = "SELECT DISTINCT proname FROM pg_proc WHERE provolatile = 'v' AND pronamespace = 11"
-    names = {name for (name,) in request.getfixturevalue("league_server").run("league", volatile)}
+    names = {name for (name,) in league_server.run("league", volatile)}
     left = {name for name in names if not _CALL_DENIED.fullmatch(name) and not INTERNAL.fullmatch(name)}
     assert len(names) > 100 and left == {"clock_timestamp", "timeofday", "current_query"}
-
-
-RANDOM_MACROS = """
-    CREATE VIEW drawn AS SELECT random() AS r; CREATE VIEW "Drawn Again" AS SELECT r + 1 AS r FROM drawn;
-    CREATE MACRO draw() AS random(), (a) AS a; CREATE MACRO draws(a) AS TABLE SELECT a, draw() AS r;
-    CREATE VIEW sampled AS SELECT * FROM "query" USING SAMPLE 1; CREATE VIEW counted AS SELECT txid_current() AS n;
-"""
-OTHER_MACROS = """
-    CREATE TABLE "query" AS SELECT 7 AS random, 1 AS uuid; CREATE MACRO twice(a) AS 2 * a;
-    CREATE VIEW plain AS SELECT random, twice(uuid) AS b FROM "query", range(1);
-    CREATE VIEW summary(a, b) AS SELECT 1, 2; CREATE VIEW adults AS SELECT a AS age, b AS now FROM summary;
-    CREATE VIEW dated AS SELECT today() AS d; CREATE MACRO since(a) AS a - (SELECT d FROM dated);
-"""
-
-
-def test_a_view_or_macro_of_the_database_hides_neither_random_numbers_nor_the_clock(tmp_path: Path) -> None:
-    import duckdb
-
-    from rl.scorer.sql.duckdb_engine import Executor
-
-    with duckdb.connect(tmp_path / "a.duckdb") as connection:
-        connection.execute(OTHER_MACROS + RANDOM_MACROS)
-    duckdb.connect(tmp_path / "b.duckdb").close()
-    executor = Executor(LIMITS, 400_000_000)
-
-    def run(sql: str, name: str = "a.duckdb") -> tuple[list[Row], bool]:
-        return executor.execute(str(tmp_path / name), "1", sql, 20.0), executor.clock
-
-    assert run("SELECT 1 AS drawn", "b.duckdb") == ([(1,)], False)
-    hidden = ("drawn", '"drawn again"', "draws(1)", "main.Drawn AS x", "sampled", "counted", "(SELECT draw())")
-    for source in hidden:
-        with pytest.raises(StatementError, match="not authorized to use function"):
-            run(f"SELECT * FROM {source}")
-        run("SELECT 1", "b.duckdb")
-    assert run("SELECT plain.random, b FROM plain, query") == ([(7, 2)], False)
-    assert run("SELECT * FROM adults") == run("SELECT * FROM summary") == ([(1, 2)], False)
-    assert run("SELECT count(*) FROM dated") == run("SELECT since(DATE '2020-01-05') < 0") == ([(1,)], True)
-
-
-def test_opening_a_database_takes_no_time_of_the_statement(databases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rl.scorer.sql import duckdb_engine
-
-    def slowly(*arguments: Any) -> Any:
-        until = time.process_time() + 1.5
-        while time.process_time() < until:
-            pass
-        return using(*arguments)
-
-    using = duckdb_engine._using
-    monkeypatch.setattr(duckdb_engine, "_using", slowly)
-    executor = duckdb_engine.Executor(LIMITS, 400_000_000)
-    assert executor.execute(str(databases / "league.duckdb"), "1", "SELECT count(*) FROM game", 1.0) == [(6,)]
-    executor.close(str(databases / "league.duckdb"))
 
 
 # Whether a text has f as a name that is called (c) or not (n), not as a name (-), or is ambiguous (a).
@@ -279,25 +158,21 @@ def test_the_clock_and_the_order_are_seen_in_other_dialects() -> None:
     for text in (*texts, *quoted, "clock_timestamp()"):
         assert lexer.reads_clock(f"SELECT {text} FROM t", "postgresql")
     assert not lexer.reads_clock("SELECT $$a$$, 'b' & 1, e FROM t -- now", "postgresql")
-    assert not lexer.reads_clock("SELECT $$ now() $$, a[1] FROM t -- now()", "duckdb")
     assert lexer.has_top_level_order_by("SELECT a[1] FROM t ORDER BY 1", "postgresql")
-    assert not lexer.has_top_level_order_by("SELECT $q$ ORDER BY $q$, array_agg(a ORDER BY a) FROM t", "duckdb")
+    assert not lexer.has_top_level_order_by("SELECT $q$ ORDER BY $q$, array_agg(a ORDER BY a) FROM t", "postgresql")
 
 
-MANY = {
-    "duckdb": "FROM range(100000000000) t (i)",
-    "postgresql": "FROM (SELECT generate_series(1, 100000000000) AS i) t",
-}
+MANY = "FROM (SELECT generate_series(1, 100000000000) AS i) t"
 
 
-def test_limits_hold(engine: str, run) -> None:
-    for sql in (RUNAWAY, f"SELECT i {MANY[engine]} WHERE i < 0", f"SELECT count(*) {MANY[engine]}"):
+def test_limits_hold(run) -> None:
+    for sql in (RUNAWAY, f"SELECT i {MANY} WHERE i < 0", f"SELECT count(*) {MANY}"):
         with pytest.raises(StatementTimeout):
             run(sql, 0.3)
     limited = {
-        f"SELECT i {MANY[engine]}": "more than 1000 rows",
+        f"SELECT i {MANY}": "more than 1000 rows",
         "SELECT repeat('x', 1000001)": "a value of more than 1000000 bytes",
-        f"SELECT repeat('x', 9999) {MANY[engine]} LIMIT 999": "more than 1000000 bytes",
+        f"SELECT repeat('x', 9999) {MANY} LIMIT 999": "more than 1000000 bytes",
         "SELECT 1" + " " * 200_000: "200008 characters",
         "SELECT 1\0": "null character",
         "SELECT '\ud800'": "UTF-8|utf-8",
@@ -309,7 +184,7 @@ def test_limits_hold(engine: str, run) -> None:
     assert run("SELECT count(*) FROM player;; ") == [(6,)]
 
 
-def test_rows_come_in_one_order(engine: str, run) -> None:
+def test_rows_come_in_one_order(run) -> None:
     sql = "SELECT p.id, q.id FROM player p, player q WHERE p.id <> q.id"
     assert len({tuple(run(sql)) for _ in range(5)}) == 1
 
@@ -327,11 +202,9 @@ SETTINGS = {
 }
 
 
-def settings_of(engine: str, request: pytest.FixtureRequest, **changes: Any) -> SqlSettings:
-    where: dict[str, Any] = {"database_path": request.getfixturevalue("databases")}
-    if engine == "postgresql":
-        where = {"connection": request.getfixturevalue("league_server").connection}
-    return SqlSettings.model_validate({**SETTINGS, "engine": engine, "prefix": f"{engine}/", **where, **changes})
+def settings_of(connection: str, **changes: Any) -> SqlSettings:
+    where = {"engine": "postgresql", "prefix": "postgresql/", "connection": connection}
+    return SqlSettings.model_validate({**SETTINGS, **where, **changes})
 
 
 @contextmanager
@@ -357,12 +230,11 @@ def outcomes(scores: list[Score]) -> list[str]:
 
 
 GOLD = "SELECT name FROM player"
-LEAGUE_ID = {"duckdb": "league.duckdb", "postgresql": "league"}
 
 
-def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.FixtureRequest) -> None:
-    gold, of = "SELECT name, goals FROM player ORDER BY id", LEAGUE_ID[engine]
-    with asking(settings_of(engine, request)) as ask:
+def test_a_worker_scores_caches_and_survives(league_server: Postgresql) -> None:
+    gold, of = "SELECT name, goals FROM player ORDER BY id", "league"
+    with asking(settings_of(league_server.connection)) as ask:
         predictions = [gold.lower(), GOLD, "SELECT id FROM player", "SELECT x FROM player", RUNAWAY]
         scores = ask(of, gold, *predictions, method="spider")
         assert outcomes(scores) == ["match", "partial", "mismatch", "pred_error", "pred_timeout"]
@@ -375,19 +247,19 @@ def test_a_worker_scores_caches_and_survives(engine: str, request: pytest.Fixtur
         # A busy machine may be too slow for it, but it is not a fault.
         assert ask(of, gold, "SELECT repeat('x', 300000000)")[0].outcome in ("pred_error", "pred_timeout")
         assert outcomes(ask(of, gold, gold + " -- again")) == ["match"]
-        for db_id in ("none", "../league.duckdb", "", "x\0y", "league'; DROP DATABASE league; --", "dbname=league"):
+        for db_id in ("none", "../league", "", "x\0y", "league'; DROP DATABASE league; --", "dbname=league"):
             with pytest.raises(UnknownQuestion, match="db_id"):
                 ask(db_id, gold, gold)
 
 
-def test_a_slow_statement_leaves_its_worker_to_others(engine: str, request: pytest.FixtureRequest) -> None:
+def test_a_slow_statement_leaves_its_worker_to_others(league_server: Postgresql) -> None:
     """PostgreSQL's statement takes no processor time of the worker."""
-    with asking(settings_of(engine, request, prediction_seconds=60.0)) as ask:
+    with asking(settings_of(league_server.connection, prediction_seconds=60.0)) as ask:
 
         async def first(*predictions: str) -> str:
             asked = {}
             for sql in predictions:
-                of = SqlQuestion(db_id=f"{engine}/{LEAGUE_ID[engine]}", gold_sql=GOLD, cmp_method="bird")
+                of = SqlQuestion(db_id="postgresql/league", gold_sql=GOLD, cmp_method="bird")
                 asked[asyncio.create_task(ask.scorer.score(of, [fenced(sql)]))] = sql
                 await asyncio.sleep(0.5)
             done, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
@@ -398,23 +270,10 @@ def test_a_slow_statement_leaves_its_worker_to_others(engine: str, request: pyte
         assert ask.runner.run(first(RUNAWAY, GOLD)) == GOLD
 
 
-def test_a_change_is_seen(databases: Path, league_server: Postgresql, request: pytest.FixtureRequest) -> None:
-    import duckdb
-
+def test_a_change_is_seen(league_server: Postgresql) -> None:
     gold, was = "SELECT count(*) FROM t", "SELECT 1"
-
-    def change_file(statement: str) -> None:
-        with duckdb.connect(databases / "changing.new") as connection:
-            connection.execute(statement)
-        (databases / "changing.duckdb").write_bytes((databases / "changing.new").read_bytes())
-
-    change_file("CREATE TABLE t AS SELECT 1 AS a")
     league_server.make("changing", "CREATE TABLE t AS SELECT 1 AS a")
-    with asking(settings_of("duckdb", request)) as ask:
-        assert outcomes(ask("changing.duckdb", gold, was)) == ["match"]
-        change_file("INSERT INTO t VALUES (2)")
-        assert outcomes(ask("changing.duckdb", gold, was)) == ["mismatch"]
-    with asking(settings_of("postgresql", request)) as ask:
+    with asking(settings_of(league_server.connection)) as ask:
         assert outcomes(ask("changing", gold, was)) == ["match"]
         for statement in ("INSERT INTO t VALUES (2)", "TRUNCATE t", "INSERT INTO t VALUES (1)"):
             misses = ask.scorer.golds.misses
@@ -426,22 +285,8 @@ def test_a_change_is_seen(databases: Path, league_server: Postgresql, request: p
         assert outcomes(ask("changing", gold, was)) == ["match"]
 
 
-def test_what_is_not_the_responses_fault_is_an_infra_error_on_duckdb(databases: Path, request) -> None:
-    with asking(settings_of("duckdb", request)) as ask:
-        assert outcomes(ask("damaged.duckdb", "SELECT 1", "SELECT 1")) == ["gold_error"]
-        writing = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
-        locked = databases / "locked.duckdb"
-        command = [sys.executable, "-c", writing, locked]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
-            writer.stdout.readline()
-            [score] = ask("locked.duckdb", "SELECT 1", "SELECT 1")
-            assert score.outcome == "infra_error" and "lock" in score.error
-            writer.stdin.close()
-        assert outcomes(ask("locked.duckdb", "SELECT 1", "SELECT 1")) == ["match"]
-
-
-def test_what_is_not_the_responses_fault_is_an_infra_error_on_postgresql(
-    league_server: Postgresql, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+def test_what_is_not_the_responses_fault_is_an_infra_error(
+    league_server: Postgresql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = league_server
 
@@ -453,20 +298,20 @@ def test_what_is_not_the_responses_fault_is_an_infra_error_on_postgresql(
 
     is_infra_error.asked = 0
     owner = server.connection.replace("reader", "owner")
-    with asking(settings_of("postgresql", request, connection=owner)) as ask:
+    with asking(settings_of(owner)) as ask:
         assert "may do more than read (owner" in is_infra_error(ask)
     server.run("postgres", "GRANT pg_read_server_files TO guest", "ALTER ROLE guest CONNECTION LIMIT -1")
     guest = server.connection.replace("reader", "guest")
-    with asking(settings_of("postgresql", request, connection=guest)) as ask:
+    with asking(settings_of(guest)) as ask:
         assert "pg_read_server_files" in is_infra_error(ask)
         server.run("postgres", "REVOKE pg_read_server_files FROM guest")
         assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
         server.run("postgres", "ALTER ROLE guest CONNECTION LIMIT 0")
-    with asking(settings_of("postgresql", request, connection=guest)) as ask:
+    with asking(settings_of(guest)) as ask:
         assert "too many connections" in is_infra_error(ask)
 
     monkeypatch.setattr(scoring, "FIND_DATABASE_S", 1.0)
-    with asking(settings_of("postgresql", request)) as ask:
+    with asking(settings_of(league_server.connection)) as ask:
         assert outcomes(ask("league", GOLD, GOLD)) == ["match"]
         with locked_table(server):
             assert "lock timeout" in is_infra_error(ask)
@@ -520,7 +365,6 @@ HERE = "database_path: ., "
 SERVER = "engine: postgresql, connection: "
 WRONG = {
     f"{HERE}engine: mysql": "Scorers.Scorer1.engine = 'mysql'",
-    "engine: duckdb": "lacks Scorers.Scorer1.database_path",
     "engine: postgresql": "lacks Scorers.Scorer1.connection",
     f"{HERE}{SERVER}'host=/x user=y'": "database_path = '.': Value error, is not for the engine postgresql",
     f"{HERE}connection: 'host=/x user=y'": "connection = 'host=/x user=y': Value error, is not for the engine sqlite",
@@ -547,13 +391,11 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
     for keys, message in WRONG.items():
         assert message in rejection(keys), keys
     monkeypatch.setattr(checks, "find_spec", lambda name: None)
-    for keys, package in ((f"{HERE}engine: duckdb", "duckdb"), (f"{SERVER}'host=/x user=y'", "psycopg")):
-        assert f"needs the package {package}; install it: pip install '.[engines]'" in rejection(keys)
+    assert "needs the package psycopg; install it: pip install '.[engines]'" in rejection(f"{SERVER}'host=/x user=y'")
 
 
-def test_a_server_of_three_engines_asks_the_one_of_the_prefix(
+def test_a_server_of_two_engines_asks_the_one_of_the_prefix(
     start_scorer: Callable[..., Scorer],
-    databases: Path,
     league_server: Postgresql,
     tmp_path: Path,
     capsys: pytest.CaptureFixture,
@@ -562,7 +404,6 @@ def test_a_server_of_three_engines_asks_the_one_of_the_prefix(
     text = f"""
 Scorers:
   A: {section} database_path: /cache/}}
-  B: {section} engine: duckdb, prefix: duck/, database_path: {databases}}}
   C: {section} engine: postgresql, prefix: pg/, connection: '{league_server.connection}'}}
 """
     scorer = start_scorer(text=text)
@@ -570,17 +411,16 @@ Scorers:
     # In its own dialect only.
     golds = {
         "league.sqlite": "SELECT ifnull(goals, 0) FROM player WHERE name GLOB 'E*'",
-        "duck/league.duckdb": "SELECT coalesce(any_value(goals), 0) FROM player WHERE name LIKE 'E%'",
         "pg/league": "SELECT coalesce(goals, 0)::int8 FROM player WHERE name ~ '^E' AND 'a' = ANY (ARRAY['a'])",
     }
     of_all = [question(gold, gold, "SELECT 0", "SELECT 1", "SELECT", db_id=db_id) for db_id, gold in golds.items()]
     found = [[score["outcome"] for score in scores] for scores in scorer.answers(*of_all)]
-    assert found == [["match", "match", "mismatch", "pred_error"]] * 3
-    for db_id in ("league", "duck/league", "pg/none", "duck/../duck/league.duckdb/", "pg/"):
+    assert found == [["match", "match", "mismatch", "pred_error"]] * 2
+    for db_id in ("league", "pg/none", "pg/"):
         reply = scorer.post(question("SELECT 1", "SELECT 1", db_id=db_id))
         assert reply.status_code == 404 and repr(db_id.partition("/")[2] or db_id)[1:-1] in reply.json()["error"]
     metrics = scorer.client.get("/metrics").text
-    for kind in ("sql", "sql:duck/", "sql:pg/"):
+    for kind in ("sql", "sql:pg/"):
         assert f'scorer_workers{{kind="{kind}"}} 1.0' in metrics and f'cache="{kind.replace("sql", "gold")}"' in metrics
 
     # The audit of the golds, and of one whose database is in no server.
@@ -590,4 +430,4 @@ Scorers:
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
     assert audit([str(tmp_path / "rows.parquet"), "-c", str(scorer.directory / "settings.yaml")]) == 0
     counts = re.findall(r"^(gold|unknown_database) +(\d+)$", capsys.readouterr().out, re.MULTILINE)
-    assert dict(counts) == {"gold": "3", "unknown_database": "1"}
+    assert dict(counts) == {"gold": "2", "unknown_database": "1"}
