@@ -115,7 +115,7 @@ def uniform(shape: str, seed: int) -> list[Item]:
 
 
 def mixed(seed: int) -> list[Item]:
-    """MIXED distinct responses: a tenth with broken SQL, a tenth without any, and the others of all SHAPES below 1 s."""
+    """MIXED distinct responses: a tenth with broken SQL, a tenth without any, the others of all SHAPES below 1 s."""
     shapes = [sql for name, (sql, _) in SHAPES.items() if not name.startswith("1 s")]
     items = []
     for number in range(MIXED):
