@@ -69,6 +69,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (of_mode("forward") | {f"{ACTOR}sft_log_ratio_max": 5.0}, "sft_log_ratio_max=5.0 has no effect"),
         ({f"{ACTOR}sft_kl_estimator": "k3"}, "sft_kl_estimator=k3 has no effect"),
         ({"algorithm.pkpo_k": 4}, "pkpo_k=4 has no effect"),
+        ({"algorithm.w_reinforce_lambda": 0.5}, "w_reinforce_lambda=0.5 has no effect"),
         ({"reward.reward_manager.name": "rate_limited"}, "rate_limited turns a failure of the scorer into a reward"),
         (CORRECTS | {"actor_rollout_ref.rollout.calculate_log_probs": False}, "rollout_correction.rollout_is=token"),
         (

@@ -78,7 +78,7 @@ class SQLReward(_ScorerReward):
     """Rewards of SQL, from the columns db_id, gold_sql and, if there is one, cmp_method.
 
     Args:
-        cmp_method: bird or spider, for a data set without this column.
+        cmp_method: a name of COMPARISONS, for a data set without this column.
     """
 
     columns = ("db_id", "gold_sql")

@@ -86,6 +86,12 @@ def unread(config: DictConfig) -> Iterator[str]:
         found.append((f"actor.sft_loss_control.{name}", control[name], Eta.default(name), read))
     found += [
         ("algorithm.pkpo_k", algorithm.pkpo_k, Baselines.default("pkpo_k"), algorithm.adv_estimator == PKPO),
+        (
+            "algorithm.w_reinforce_lambda",
+            algorithm.w_reinforce_lambda,
+            Baselines.default("w_reinforce_lambda"),
+            algorithm.adv_estimator == W_REINFORCE,
+        ),
         ("data.sft_pt", config.data.sft_pt, None, on_pef),
     ]
     for key, value, default, read in found:
