@@ -270,3 +270,5 @@ def test_replicas_are_data_parallel(overrides):
     parallel |= {f"{ROLLOUT}tensor_model_parallel_size": 4, f"{ROLLOUT}max_num_seqs": 10}
     assert replica_count(composed(overrides | parallel)) == 4
     assert prepared(overrides | parallel).max_in_flight == 2 * 10 * 4
+    with pytest.raises(UserError, match="=3 does not divide trainer.nnodes x trainer.n_gpus_per_node=16"):
+        replica_count(composed(overrides | parallel | {f"{ROLLOUT}tensor_model_parallel_size": 3}))

@@ -130,10 +130,19 @@ def ranks_of(config: DictConfig) -> int:
 
 
 def replica_count(config: DictConfig) -> int:
-    """Number of replicas: all ranks over the ranks of one replica."""
-    rollout = config.actor_rollout_ref.rollout
+    """Number of replicas: all ranks over the ranks of one replica.
+
+    Raises:
+        UserError: ranks are left over.
+    """
+    rollout, ranks = config.actor_rollout_ref.rollout, ranks_of(config)
     of_one = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
-    return ranks_of(config) // of_one
+    if ranks % of_one:
+        sizes = "tensor_model_parallel_size x data_parallel_size x pipeline_model_parallel_size"
+        raise UserError(
+            f"actor_rollout_ref.rollout.{sizes}={of_one} does not divide {RANKS}={ranks}: use a divisor of {ranks}."
+        )
+    return ranks // of_one
 
 
 def check_gpus(wanted: int, settings: str) -> None:
@@ -161,11 +170,6 @@ def check_rollout(config: DictConfig) -> None:
         raise UserError(
             "actor_rollout_ref.rollout.full_determinism=True names all samples of a prompt alike, which vLLM rejects: "
             "leave it False; every sample has a seed of its own here."
-        )
-    if replica_count(config) < 1:
-        raise UserError(
-            f"{RANKS} = {config.trainer.nnodes} x {config.trainer.n_gpus_per_node} is "
-            "less than one replica: lower actor_rollout_ref.rollout.tensor_model_parallel_size."
         )
 
 
