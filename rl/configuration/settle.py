@@ -1,7 +1,7 @@
 """Environment variables and the part `launch` of a composed configuration: checked, and replaced by their values."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -42,18 +42,20 @@ _FILES = {
 def check_composed(config: DictConfig, sections: Iterable[type[Section]] = ()) -> None:
     """Reject wrong values of `launch`, unless settle has removed it, and of these sections: one line per value, which
     names the variable that gave it."""
-    written = raw(config)
-    sentences: list[str] = []
     own: tuple[type[Section], ...] = (Launch,) if LAUNCH in config else ()
-    for section in (*own, *sections):
-        if sentences and section not in own:
-            break  # other keys follow from `launch`
+    # Other keys follow from `launch`.
+    if sentences := [*_wrong(config, own)] or [*_wrong(config, sections)]:
+        raise UserError("\n".join(sentences))
+
+
+def _wrong(config: DictConfig, sections: Iterable[type[Section]]) -> Iterator[str]:
+    """A sentence for each wrong value of the sections."""
+    written = raw(config)
+    for section in sections:
         for key, sentence in violations(config, section):
             if (variable := VARIABLE.search(str(written.get(key)))) and variable[1] in os.environ:
                 sentence = sentence.replace(key, variable[1], 1)
-            sentences.append(sentence)
-    if sentences:
-        raise UserError("\n".join(sentences))
+            yield sentence
 
 
 def settle(config: DictConfig) -> None:

@@ -4,7 +4,6 @@ Each distinct gold query runs once, as in the server: in its worker processes an
 """
 
 import argparse
-import asyncio
 import csv
 import logging
 import os
@@ -12,27 +11,19 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
-
-from tqdm import tqdm
+from typing import TYPE_CHECKING, NamedTuple
 
 from rl.common.atomic_write import replacing
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
-from rl.common.outcomes import GOLD_FAILURES, INFRA_ERROR
-from rl.scorer.checks import check_scorers
-from rl.scorer.config import MathSettings, ScorerSettings, Settings
-from rl.scorer.config_file import load_settings
-from rl.scorer.fork_server import WorkerLost
-from rl.scorer.math.scoring import MathQuestion
-from rl.scorer.scorers import Scorers
-from rl.scorer.sql.scoring import GoldCheck, scorer_of
+from rl.common.outcomes import INFRA_ERROR
+
+if TYPE_CHECKING:
+    from rl.scorer.sql.scoring import GoldCheck
 
 COLUMNS = ("id", "file", "db_id", "gold_sql", "outcome", "error")
 _DEFAULT_CONFIG = Path(__file__).resolve().with_name("sql.yaml")
 _ROW_COLUMNS = ["id", "data_source", "reward_model"]
-# What the right answer of a mathematical problem is compared with.
-_ANY_ANSWER = r"\boxed{0}"
 
 
 class Gold(NamedTuple):
@@ -84,13 +75,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _audit(options: argparse.Namespace) -> int:
+    # Help must not load pydantic.
+    from rl.scorer.config_file import load_settings
+    from rl.scorer.gold_checks import check_golds
+
     out = options.out or options.files[0].with_name(f"{options.files[0].stem}.gold_audit.csv")
     _check_outputs(options.files, out, options.drop)
     settings = load_settings(
         options.config, None, {"database_path": options.database_path}, {"num_instances": options.workers}
     )
     questions, others = _read(options.files)
-    checks = _check(list(dict.fromkeys(question.gold for question in questions)), settings)
+    checks = check_golds(list(dict.fromkeys(question.gold for question in questions)), settings)
     if all(check.outcome == "unknown_database" for check in checks.values()):
         raise UserError(
             f"No database of the rows is found ({checks[questions[0].gold].error}): pass --database-path DIR, the "
@@ -132,7 +127,7 @@ def _check_outputs(files: list[Path], out: Path, drop: Path | None) -> None:
         raise UserError(f"--drop takes the rows of one DATA.parquet, not of {len(files)}; audit one after the other.")
 
 
-def _line(question: Question, check: GoldCheck) -> tuple:
+def _line(question: Question, check: "GoldCheck") -> tuple:
     return question.id, question.file, question.gold.db_id, question.gold.sql, check.outcome, check.error
 
 
@@ -182,55 +177,3 @@ def _rows(file: Path) -> Iterator[dict]:
         raise UserError("The audit reads parquet with pyarrow; install it: pip install '.[audit]'.") from None
     with open_parquet(file, _ROW_COLUMNS, "make it with dph prepare") as parquet:
         yield from rows_in(parquet, _ROW_COLUMNS)
-
-
-def _check(golds: list[Gold], settings: Settings) -> dict[Gold, GoldCheck]:
-    """The result of each gold."""
-    sections: dict[str, ScorerSettings] = {}
-    processes = next(iter(settings.Scorers.values())).num_instances
-    if any(not gold.math for gold in golds):
-        if not settings.sql:
-            raise UserError("The configuration has no scorer for SQL; give another with --config.")
-        sections |= {name: section for name, section in settings.Scorers.items() if section in settings.sql}
-    if any(gold.math for gold in golds):
-        given = {name: section for name, section in settings.Scorers.items() if isinstance(section, MathSettings)}
-        sections |= given or {"(math)": MathSettings(class_name="MathRewardModel", num_instances=processes)}
-    check_scorers(sections.items())
-    scorers = Scorers(settings.model_copy(update={"Scorers": sections}))
-    try:
-        return asyncio.run(_check_all(golds, scorers, sum(section.processes for section in sections.values())))
-    except WorkerLost as error:
-        raise UserError(f"The audit cannot run: {error}.") from None
-
-
-async def _check_all(golds: list[Gold], scorers: Scorers, at_once: int) -> dict[Gold, GoldCheck]:
-    checks: dict[Gold, GoldCheck] = {}
-    waiting = iter(golds)
-    try:
-        await scorers.start()
-        with tqdm(total=len(golds), desc="gold queries", unit="query") as progress:
-
-            async def one_after_another() -> None:
-                for gold in waiting:
-                    checks[gold] = await (_check_math if gold.math else _check_sql)(gold, scorers)
-                    progress.update()
-
-            await asyncio.gather(*(one_after_another() for _ in range(at_once)))
-    finally:
-        await scorers.close()
-    return checks
-
-
-async def _check_sql(gold: Gold, scorers: Scorers) -> GoldCheck:
-    if gold.db_id is None:
-        return GoldCheck("unknown_database", "the row has no db_id")
-    scorer = scorer_of(scorers.by_kind.values(), gold.db_id)
-    if scorer is None:
-        return GoldCheck("unknown_database", "no scorer of the settings has a prefix of the db_id")
-    return await scorer.check_gold(gold.db_id, gold.sql)
-
-
-async def _check_math(gold: Gold, scorers: Scorers) -> GoldCheck:
-    [score] = await scorers.by_kind["math"].score(MathQuestion(ground_truth=gold.sql), [_ANY_ANSWER])
-    failed = score.outcome in (*GOLD_FAILURES, INFRA_ERROR)
-    return GoldCheck(score.outcome, score.error) if failed else GoldCheck("gold")

@@ -198,7 +198,7 @@ def test_wrong_settings_and_files(prepare_bird, bird):
         (["--input", "/nowhere.json"], "/nowhere.json cannot be read (No such file or directory)"),
         (["--example-values", "-1"], "--example-values is -1"),
         (["--max-prompt-tokens", "0"], "--max-prompt-tokens is 0"),
-        (["--tokenizer", "/nowhere"], "The model /nowhere is not a folder here: give"),
+        (["--tokenizer", "/nowhere"], "The model /nowhere is not a folder here"),
         (["--tokenizer", "/usr"], "--tokenizer /usr holds no tokenizer"),
         (["--output", "dev.json"], "The output dev.json is not a .parquet"),
         (["--output", "/proc/nothing/dev.parquet"], "/proc/nothing/dev.parquet cannot be written"),
