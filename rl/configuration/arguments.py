@@ -10,7 +10,7 @@ from rl.configuration import methods
 from rl.configuration.names import hint
 from rl.configuration.run import Run
 
-# Positional arguments and the keys that they set. Their values are checked as those of the keys.
+# A positional argument sets a key. The key's type checks the value.
 _KEYS = {
     "NAME": "trainer.experiment_name",
     "sft_loss_coeff": "actor_rollout_ref.actor.sft_loss_coeff",

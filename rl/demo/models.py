@@ -66,7 +66,7 @@ TINY = DemoModel(
     "domain) and two that training never sees (out of domain). Half of the questions are ambiguous, in fine-tuning, "
     "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which.",
     caveat="docs/explanation/study.md has the means of several seeds, of 60 steps on 384 questions.",
-    minutes=(2.5, 2.5),
+    minutes=(2.5, 2),
     at_once=2,
     pretrained=False,
 )

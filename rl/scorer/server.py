@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
         settings = load_settings(options.config, listening, sql, every)
         check_scorers(settings.Scorers.items())
         server = settings.ScorerServer
+        if (file := options.address_file) is not None and (file.is_dir() or not file.parent.is_dir()):
+            raise UserError(f"--address-file {file} cannot be written: give a file in a folder that exists.")
         try:
             _log_to(server.log_file)
         except (OSError, ValueError) as error:
@@ -66,7 +68,10 @@ def _listen(address: str, port: int) -> socket.socket:
 def _allow_open_files() -> None:
     """Raise the limit of open files as far as the system allows: a connection takes one, a worker two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _OPEN_FILES)), hard))
+    # RLIM_INFINITY is -1 in Python.
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _serve(settings: Settings, listener: socket.socket, address_file: Path | None) -> int:

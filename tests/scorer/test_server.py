@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from rl.scorer import options, server
 from tests.programs import REPOSITORY, SERVER_PROGRAM
 from tests.scorer.conftest import RUNAWAY, Scorer, fenced, wait_until_gone
 
@@ -60,6 +62,30 @@ Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
     said = error(SERVER_PROGRAM, PYTHONPATH=str(tmp_path))
     assert "a broken installation" in said
     assert "\nError: The workers do not start: a worker process did not start; what they wrote is above.\n" in said
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised"),
+    [((1024, -1), 65_536), ((1024, 4096), 4096), ((-1, -1), None), ((100_000, 200_000), None)],
+)
+def test_the_limit_of_open_files_rises_as_far_as_the_system_allows(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised: int | None
+) -> None:
+    calls = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, found: calls.append(found))
+    server._allow_open_files()
+    assert calls == ([] if raised is None else [(raised, limits[1])])
+
+
+@pytest.mark.parametrize("file", ["nowhere/address", "."])
+def test_an_address_file_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture, file: str
+) -> None:
+    words = ["--database-path", str(tmp_path), "--port", "0", "--address-file", str(tmp_path / file)]
+    with pytest.raises(SystemExit, match="2"):
+        options.main(words)
+    assert "cannot be written: give a file in a folder that exists" in capsys.readouterr().err
 
 
 def test_the_server_needs_no_torch_and_a_worker_no_server() -> None:
