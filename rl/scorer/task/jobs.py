@@ -33,7 +33,8 @@ class TaskJobs:
         try:
             return _judged(self._function(job["response"], job["ground_truth"])), b""
         except (Exception, SystemExit) as error:  # exit() would end the worker
-            hint = _DENIED if isinstance(error, OSError) else ""  # so are the errors of urllib, requests and aiohttp
+            # The errors of urllib, requests and aiohttp are OSErrors too. A file that is not there was not denied.
+            hint = _DENIED if isinstance(error, OSError) and not isinstance(error, FileNotFoundError) else ""
             return {"outcome": "infra_error", "error": f"the reward function raised {error!r}"[:300] + hint}, b""
 
 
