@@ -1,25 +1,23 @@
-"""Compare the scorer server with plain SQLite and with servers without its caches, in one run on this machine.
+"""Compare the scorer server with plain SQLite, without its sandbox, and with math-verify, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,shapes,small,sandbox,math,served,slow]
+    python benchmarks/scorer.py [--questions 100] [--only sql,shapes,small,sandbox,math,slow]
 
 sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 responses, each response is one request,
-64 requests run at a time, and a third of the SQL repeats. Baselines: plain SQLite in a process per core (only the
-predicted queries, one open file each); a pool of as many processes that run gold and prediction for every response,
-without HTTP; and this server without caches. Runaway queries never end: throughput counts the other responses, until
-the last of them.
+64 requests run at a time, and a third of the SQL repeats. The baseline is plain SQLite in a process per core (only the
+predicted queries, one open file each). Runaway queries never end: throughput counts the other responses, until the last
+of them.
 shapes: loads of distinct queries that all take equally long, and a mixed one, 16 at a time, against plain SQLite in a
 process per core; the median of pairs, one after the other.
 small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same with and without it. math: against
-math-verify in this process. served: start, latency and memory for a client. slow: a query of two seconds beside twice
-as many busy processes as cores, ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 %
-runaways. All ratios come from this run. scorer_soak.py runs hours of mixed load.
+math-verify in this process. slow: a query of two seconds beside twice as many busy processes as cores, ordinary
+responses beside a full slow lane, and their latency, 8 at a time, beside 1 % runaways. All ratios come from this run.
+scorer_soak.py runs hours of mixed load.
 """
 
 import argparse
 import asyncio
 import logging
 import multiprocessing
-import os
 import sqlite3
 import statistics
 import subprocess
@@ -31,7 +29,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from scorer_server import Server, cpu_seconds, megabytes, serving
+from scorer_server import Server, cpu_seconds, serving
 from scorer_traffic import (
     CORES,
     RUNAWAY,
@@ -42,18 +40,14 @@ from scorer_traffic import (
     math_pairs,
     mixed,
     say,
-    small_body,
     traffic,
     uniform,
 )
 
-from rl.scorer.sandbox.confine import offered
-
-RUNAWAY_SHARE, RUNAWAY_SECONDS = 0.01, 15.0
+RUNAWAY_SHARE = 0.01
 SLOW_QUERY_SECONDS = 2.0
 # Each query of the slow lane first has a tenth of a second of an ordinary worker.
 FILL_SECONDS = 2.0
-SMALL_REQUESTS = 5_000
 PAIRS = 3
 SHAPES_AT_ONCE = 16
 SANDBOX_PAIRS = 21
@@ -68,12 +62,8 @@ def in_processes(work: Callable, arguments: Sequence[tuple]) -> float:
         return time.perf_counter() - started
 
 
-def open_shop(root: Path) -> closing[sqlite3.Connection]:
-    return closing(sqlite3.connect(f"file:{root}/shop/shop.sqlite?mode=ro", uri=True))
-
-
 def run_predictions(root: Path, items: list[Item]) -> None:
-    with open_shop(root) as connection:
+    with closing(sqlite3.connect(f"file:{root}/shop/shop.sqlite?mode=ro", uri=True)) as connection:
         for item in items:
             with suppress(sqlite3.OperationalError):  # broken SQL
                 connection.execute(item.sql).fetchall()
@@ -82,24 +72,6 @@ def run_predictions(root: Path, items: list[Item]) -> None:
 def plain_sqlite(root: Path, items: list[Item]) -> float:
     """Predicted queries a second of CORES processes."""
     return len(items) / in_processes(run_predictions, [(root, items[first::CORES]) for first in range(CORES)])
-
-
-def _is_over(deadline: float) -> bool:
-    return time.monotonic() > deadline
-
-
-def run_both(root: Path, item: Item) -> None:
-    """The work of a server without caches for one response, which may be endless."""
-    for sql in (item.gold, item.sql):
-        deadline = time.monotonic() + RUNAWAY_SECONDS
-        with open_shop(root) as connection, suppress(sqlite3.OperationalError):
-            connection.set_progress_handler(partial(_is_over, deadline), 10_000)
-            connection.execute(sql).fetchall()
-
-
-def run_everything(root: Path, items: list[Item]) -> float:
-    """Ordinary answers per second of CORES processes that run gold and prediction for every response, in order."""
-    return sum(not item.endless for item in items) / in_processes(run_both, [(root, item) for item in items])
 
 
 def measure_sql(root: Path, questions: int) -> None:
@@ -117,14 +89,6 @@ def measure_sql(root: Path, questions: int) -> None:
         say("... and 1 % runaways", shaped, "answers/s", shaped / calm, "of the same without them, >= .70")
     beats = [1000 * seconds for seconds in sorted(heartbeats)]
     say("heartbeat meanwhile, 99 %", beats[int(len(beats) * 0.99)], "ms", beats[-1], "ms at most")
-    with serving(root, gold_cache_bytes=0, answer_cache_bytes=0) as server:
-        uncached = server.score_items(traffic(questions, 4, endless=RUNAWAY_SHARE))
-        say("this server without caches", uncached, "answers/s", shaped / uncached, "x with them")
-    # A quarter of the traffic, with its share of runaways, because they take most of a long time.
-    fewer = traffic(max(questions // 4, 13), 5)
-    fewer[50::100] = [Item(item.gold, RUNAWAY.format(i), True) for i, item in enumerate(fewer[50::100])]
-    everything = run_everything(root, fewer)
-    say("gold and prediction for all", everything, "answers/s", shaped / everything, "x ours, >= 15")
 
 
 def measure_shapes(root: Path) -> None:
@@ -187,53 +151,10 @@ def measure_math(root: Path) -> None:
     say("math, this server", ours, "answers/s", ours / (floor * CORES), "of math-verify x cores, >= .80")
 
 
-async def training_client(address: str, bodies: list[dict]) -> list[float]:
-    """Seconds of each answer through training's client, which joins all calls within 5 ms into one request."""
-    from rl.scorer.client.scorer_client import ScorerClient
-
-    async with ScorerClient(address) as client:
-        asked = (client.score(body["gen_responses"][0], body["extra"]) for body in bodies)
-        return [score.effort.seconds for score in await asyncio.gather(*asked)]
-
-
 def say_latency(what: str, seconds: list[float]) -> None:
     ordered = sorted(seconds)
     p50, p99 = (1000 * ordered[int(len(ordered) * share)] for share in (0.5, 0.99))
     say(what, p50, "ms, p50", p99, f"ms, p99, of {len(seconds)}")
-
-
-def measure_latency(kind: str, server: Server, body: Callable[[int], dict]) -> None:
-    def seconds_of(bodies: list[dict], at_once: int) -> list[float]:
-        return asyncio.run(server.send(bodies, at_once))[1]
-
-    seconds_of([body(-number) for number in range(100, 200)], 8)  # warm
-    bodies = [body(number) for number in range(SMALL_REQUESTS)]
-    used = cpu_seconds([server.process])
-    say_latency(f"{kind}: distinct, one at a time", seconds_of(bodies[:1000], 1))
-    say_latency(f"{kind}: distinct, 8 at a time", seconds_of(bodies[1000:], 8))
-    used = cpu_seconds([server.process]) - used
-    say(f"{kind}: the server's own share", 1000 * used / len(bodies), "ms of processor time a request")
-    say_latency(f"{kind}: cached, 8 at a time", seconds_of(bodies, 8))
-    fresh = [body(number) for number in range(10_000, 11_000)]
-    say_latency(f"{kind}: training's client, 1000 at once", asyncio.run(training_client(server.address, fresh)))
-    own, largest = megabytes(server.process), max(map(megabytes, server.workers()))
-    say(f"{kind}: memory thereafter", own, "MB, the server", largest, "MB a worker")
-
-
-def measure_served(root: Path) -> None:
-    cpu = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
-    print(f"{CORES} cores of{cpu.partition(':')[2]}, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}")
-    print(f"user {os.getuid()}, sandbox: {', '.join(offered()) or 'none'}")
-    kinds: dict[str, tuple[str, Callable[[int], dict]]] = {
-        "SQL": ("SqlDetailRewardModel", small_body),
-        "math": ("MathRewardModel", lambda number: math_body(*math_pairs(1, 1000 + number)[0])),
-    }
-    for kind, (class_name, body) in kinds.items():
-        started = time.perf_counter()
-        with serving(root, class_name=class_name) as server:
-            say(f"{kind}: start to first request", 1000 * (time.perf_counter() - started), "ms")
-            measure_latency(kind, server, body)
-    print(f"load {os.getloadavg()[0]:.1f} at the end", flush=True)
 
 
 @contextmanager
@@ -289,9 +210,7 @@ def measure_slow(root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="questions of the part sql (default: 100)")
-    parser.add_argument(
-        "--only", default="sql,shapes,small,sandbox,math,served,slow", help="parts (default: %(default)s)"
-    )
+    parser.add_argument("--only", default="sql,shapes,small,sandbox,math,slow", help="parts (default: %(default)s)")
     options = parser.parse_args()
     parts: dict[str, Callable[[Path], None]] = {
         "sql": partial(measure_sql, questions=options.questions),
@@ -299,7 +218,6 @@ def main() -> None:
         "small": measure_small,
         "sandbox": measure_sandbox,
         "math": measure_math,
-        "served": measure_served,
         "slow": measure_slow,
     }
     with tempfile.TemporaryDirectory() as folder:

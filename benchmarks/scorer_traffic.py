@@ -164,12 +164,6 @@ def math_body(gold: str, answer: str) -> dict:
     return {"gen_responses": [rf"\boxed{{{answer}}}"], "extra": {"ground_truth": gold}}
 
 
-def small_body(number: int) -> dict:
-    """One response to a question about the small database, for PUT /api."""
-    [question, *_] = small_batch(number)["questions"]
-    return {"gen_responses": question["responses"][:1], "extra": question["question"]}
-
-
 def say(what: str, figure: float, unit: str, second: float | None = None, meaning: str = "") -> None:
     more = "" if second is None else f"   {second:.2f} {meaning}"
     print(f"{what:36} {figure:9.1f} {unit}{more}", flush=True)
