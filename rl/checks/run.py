@@ -17,7 +17,7 @@ from rl.configuration.programs import PROGRAMS
 from rl.configuration.settle import check_composed
 
 # Estimators that compare the responses to a prompt; one response is its own advantage, or none.
-OF_GROUPS = ("maxrl", "grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "opo", "gpg")
+GROUP_ESTIMATORS = ("maxrl", "grpo", "grpo_vectorized", "grpo_passk", "rloo", "rloo_vectorized", "opo", "gpg")
 # Estimators whose advantages do not sum to 0 in a group.
 UNCENTRED = ("w_reinforce", "pkpo", "grpo_passk")
 
@@ -95,7 +95,7 @@ def groups(subject: Subject) -> Finding:
     estimator = f"algorithm.adv_estimator={name}"
     if not subject.trains or not actor.policy_loss_coeff:
         return skipped("there is no policy loss")
-    if name in OF_GROUPS and rollout.n < 2:
+    if name in GROUP_ESTIMATORS and rollout.n < 2:
         raise UserError(
             f"{estimator} compares the responses to a prompt, and there is one (actor_rollout_ref.rollout.n="
             f"{rollout.n}): use 2 or more (1 without RL, actor.policy_loss_coeff=0)."

@@ -182,7 +182,7 @@ OPENINGS = {
 }
 COUNT_OPENINGS = (("having", "at", "least"), ("having", "minimum"))
 COUNT_WORDS = {2: ("two", "2"), 3: ("three", "3")}
-COMPARISONS = {
+COMPARISON_PHRASES = {
     ">": (("above",), ("over",), ("more", "than"), ("beyond",)),
     "<": (("below",), ("under",), ("less", "than"), ("short", "of")),
     ">=": (("at", "least"), ("no", "less", "than")),
@@ -296,9 +296,9 @@ def _draw_condition(rng: random.Random, table: Table, mix: Mix) -> Condition:
     if column.categories:
         category = rng.choice(column.categories)
         return Condition(f"{table.name}.{column.name}", "=", f"'{category}'", (column_word, category))
-    operator = rng.choice(tuple(COMPARISONS))
+    operator = rng.choice(tuple(COMPARISON_PHRASES))
     bound = str(rng.choice(BOUNDS))
-    words = (column_word, *_synonym(rng, COMPARISONS[operator], mix), bound)
+    words = (column_word, *_synonym(rng, COMPARISON_PHRASES[operator], mix), bound)
     return Condition(f"{table.name}.{column.name}", operator, bound, words)
 
 
@@ -384,7 +384,7 @@ def vocabulary() -> set[str]:
     """Every word that can occur in a question or a solution."""
     words = {":", "name", AMBIGUOUS_WORD, "of", "with", "where", "and", "?", *VERBS, *_SYNTAX.split()}
     words |= {f"/*{style}*/" for style in STYLE_NAMES} | {str(number) for number in (*BOUNDS, *COUNT_WORDS)}
-    for phrases in (*OPENINGS.values(), COUNT_OPENINGS, *COMPARISONS.values(), COUNT_WORDS.values()):
+    for phrases in (*OPENINGS.values(), COUNT_OPENINGS, *COMPARISON_PHRASES.values(), COUNT_WORDS.values()):
         words.update(word for phrase in phrases for word in phrase)
     for schema in SCHEMAS:
         words |= {schema.name, f"{schema.parent.name}.id", f"{schema.parent.name}.name"}

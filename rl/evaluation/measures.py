@@ -13,9 +13,9 @@ SHARE, NUMBER, NATS = "share", "number", "nats"
 # Where a measure is used: in the page's main table, its table of answers and lengths, the paired tests (and tables.md),
 # the page's differences, the results for groups of questions, the comparison over seeds, and the demo's tables on the
 # terminal.
-MAIN, ANSWERS, TESTED, SHOWN, OF_GROUPS, OVER_SEEDS = "main", "answers", "tested", "shown", "groups", "seeds"
+MAIN_TABLE, ANSWERS, TESTED, SHOWN, GROUP_TABLES, OVER_SEEDS = "main", "answers", "tested", "shown", "groups", "seeds"
 TERMINAL = "terminal"
-EVERYWHERE = (MAIN, TESTED, SHOWN, OF_GROUPS, OVER_SEEDS)
+EVERYWHERE = (MAIN_TABLE, TESTED, SHOWN, GROUP_TABLES, OVER_SEEDS)
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ MEASURES = (
         "lost",
         "Share of the prompts that the base solved for which no sample is correct. null for the base itself, whose "
         "first {solved_in} samples decided what it solved; a second draw of the base shows the noise.",
-        used=(MAIN, OF_GROUPS),
+        used=(MAIN_TABLE, GROUP_TABLES),
     ),
     Measure(
         "newly_solved",
         "Mean Pass@{solved_in} on the prompts that the base did not solve; null if it solved all.",
-        used=(MAIN, TESTED, OF_GROUPS),
+        used=(MAIN_TABLE, TESTED, GROUP_TABLES),
     ),
     Measure(
         "distinct_correct",
@@ -97,7 +97,7 @@ MEASURES = (
         "Mean number of distinct styles among a prompt's correct responses, over the prompts with one. It grows with "
         "the number of correct responses. {styled}",
         unit=NUMBER,
-        used=(MAIN, OF_GROUPS, OVER_SEEDS, TERMINAL),
+        used=(MAIN_TABLE, GROUP_TABLES, OVER_SEEDS, TERMINAL),
         of_styles=True,
     ),
     Measure(
@@ -114,7 +114,7 @@ MEASURES = (
         "Probability that two correct responses to a prompt have different styles, mean over the prompts with two: 0 "
         "is one style. It does not depend on the number of correct responses, so that models of different accuracy can "
         "be compared.",
-        used=(MAIN, TESTED, OF_GROUPS),
+        used=(MAIN_TABLE, TESTED, GROUP_TABLES),
         of_styles=True,
     ),
     Measure("style_share", "Share of each style over all samples, correct or not.", of_styles=True),
@@ -123,7 +123,7 @@ MEASURES = (
         "truncated",
         "Share of samples that hit the length limit.",
         "Trun\N{SOFT HYPHEN}cated",
-        used=(MAIN,),
+        used=(MAIN_TABLE,),
     ),
     Measure(
         "unparsed_sql",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from rl.evaluation.analysis.questions import PLAIN
-from rl.evaluation.measures import ANSWERS, MAIN, heading, in_display_unit, interval_of, metrics_for
+from rl.evaluation.measures import ANSWERS, MAIN_TABLE, heading, in_display_unit, interval_of, metrics_for
 from rl.evaluation.spec import BASE, split_name
 from rl.evaluation.table import Cell, Row, Table, p_cell, plain_columns
 
@@ -58,7 +58,7 @@ def page_tables(
 ) -> dict[str, Table]:
     """{title: table} of a split: the main table, Pass@k for every k, answers and lengths, each group of questions."""
     name, n = split_name(split), summaries[BASE]["n"]
-    main = metrics_for(MAIN, n, solved_in)
+    main = metrics_for(MAIN_TABLE, n, solved_in)
     parts = {
         name: (summaries, main, ""),
         f"Pass@k for every k, {name.lower()}": (summaries, [f"pass@{k}" for k in summaries[BASE]["pass@k"]], ""),

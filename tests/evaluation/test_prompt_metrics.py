@@ -8,7 +8,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group, transition_shares
 from rl.evaluation.analysis.samples import SampleSet
-from rl.evaluation.measures import MAIN, interval_of, metrics_for
+from rl.evaluation.measures import MAIN_TABLE, interval_of, metrics_for
 from rl.metrics.distinct_answers import NO_VOTE
 from tests.sample_files import metadata
 
@@ -58,7 +58,7 @@ def test_the_summary_has_the_k_that_decides_what_is_solved():
         assert list(summary["pass@k"]) == ["1", "2", "3", "4", "6"]
         assert summary["pass@k"]["3"][0] == pytest.approx(1 - 4 / 20)  # of C(6, 3) draws, C(4, 3) are all wrong
         assert interval_of(summary, "pass@3")[0] == pytest.approx(0.8)
-    assert metrics_for(MAIN, 6, 3)[:4] == ["greedy", "pass@1", "pass@3", "pass@6"]
+    assert metrics_for(MAIN_TABLE, 6, 3)[:4] == ["greedy", "pass@1", "pass@3", "pass@6"]
 
 
 def test_undefined_metrics_are_null():

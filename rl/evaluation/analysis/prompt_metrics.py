@@ -4,7 +4,7 @@ import numpy as np
 
 from rl.common.errors import UserError
 from rl.evaluation.analysis.samples import JudgedSamples, SampleSet
-from rl.evaluation.measures import MEASURES, OF_GROUPS, RESULT, SYNTAX
+from rl.evaluation.measures import GROUP_TABLES, MEASURES, RESULT, SYNTAX
 from rl.metrics.bootstrap import mean_interval
 from rl.metrics.distinct_answers import NO_VOTE, distinct_answers
 from rl.metrics.majority import ks_of_majority, majority_at_k
@@ -136,13 +136,13 @@ def _ks_of_pass(metrics: dict[str, np.ndarray]) -> list[int]:
 
 
 def summarise_group(metrics: dict[str, np.ndarray], members: np.ndarray) -> dict:
-    """The summary of a group of questions: Pass@k and the measures used OF_GROUPS, in the form of `summarise`.
+    """The summary of a group of questions: Pass@k and the measures of GROUP_TABLES, in the form of `summarise`.
 
     Args:
         metrics: {metric: [P] float64}, as prompt_metrics returns them.
         members: [P] bool.
     """
     interval = {name: mean_interval(values[members]) for name, values in metrics.items()}
-    names = [measure.name for measure in MEASURES if OF_GROUPS in measure.used and "@" not in measure.name]
+    names = [measure.name for measure in MEASURES if GROUP_TABLES in measure.used and "@" not in measure.name]
     passed = {"pass@k": {str(k): interval[f"pass@{k}"] for k in _ks_of_pass(metrics)}}
     return {"prompts": int(members.sum())} | passed | {name: interval.get(name) for name in names}
