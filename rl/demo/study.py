@@ -1,6 +1,7 @@
 """Train every method on the demo's task with ten seeds and compare them.
 
     python -m rl.demo.study --out outputs/study --seeds 1,2,3
+    python -m rl.demo.study --model smollm2 --methods grpo,maxrl,recipe --seeds 1,2,3 --long-steps 0
 
 One base model, its samples and one set of test questions. A seed is of a split and its D_pef, of the data's order and
 of sampling, also in evaluations, the base's among them; a method trains once per seed, and the methods of LONG longer,
@@ -21,6 +22,7 @@ from rl.common.errors import UserError
 from rl.common.signals import exit_on_sigterm
 from rl.demo.experiment import GROUPS, Experiment, ignore_variables
 from rl.demo.methods import METHODS, method_names
+from rl.demo.models import MODELS, TINY, DemoModel
 from rl.demo.stages import Stage
 
 if TYPE_CHECKING:
@@ -36,7 +38,9 @@ OF_DPH = ("rkl", "dph_f", "dph_js", "dph_f_solved")
 OF_RECIPE = ("maxrl", "maxrl_dph_js", "recipe", "recipe_anchor")
 STUDIED = ("grpo", "dapo", *OF_DPH, "clip_cov", "pkpo", "grpo_cap", "dph_f_solved_cap", *OF_RECIPE)
 LONG = ("grpo", "dph_js", *OF_RECIPE, "recipe_explore_all", "grpo_anchor")
-SEEDS, STEPS, LONG_STEPS, IN_DOMAIN_QUESTIONS = range(1, 11), 60, 180, 384
+SEEDS, LONG_STEPS = range(1, 11), 180
+# Of the tiny model: four times the demo's. An evaluation of the pretrained one takes minutes as it is.
+IN_DOMAIN_QUESTIONS = 384
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Study(Experiment):
         seeds: of the training runs and their data.
         steps: training steps per run.
         at_once: runs at a time.
+        model: one of MODELS.
         long_steps: after which the methods of LONG are evaluated too, above `steps`.
         base_seed: of the base model.
     """
@@ -90,10 +95,19 @@ class Study(Experiment):
         steps: int,
         at_once: int,
         *,
+        model: DemoModel = TINY,
         long_steps: Sequence[int] = (),
         base_seed: int = 0,
     ):
-        super().__init__(out, steps, seed=1, at_once=at_once, in_domain=IN_DOMAIN_QUESTIONS, base_seed=base_seed)
+        in_domain = model.in_domain if model.pretrained else IN_DOMAIN_QUESTIONS
+        super().__init__(
+            *(out, steps),
+            seed=1,
+            model=model,
+            at_once=min(at_once, model.at_once),
+            in_domain=in_domain,
+            base_seed=base_seed,
+        )
         self.methods, self.seeds, self.long_steps = methods, seeds, long_steps
 
     def rows(self) -> list[Row]:
@@ -137,7 +151,7 @@ class Study(Experiment):
 
     def spec_of(self, seed: int) -> "ReportSpec":
         """The specification of a seed's report."""
-        summary = f"One of the seeds of the study: {self.steps} steps of every method on the tiny task."
+        summary = f"One of the seeds of the study: {self.steps} steps of every method. {self.model.summary}"
         entries = {
             row.name: self.entry(replace(METHODS[row.trained], label=row.label), row.run(seed), row.samples(seed))
             | {"last_step": row.steps}
@@ -157,18 +171,20 @@ def main(arguments: list[str] | None = None) -> int:
     ignore_variables()
     started = time.monotonic()
     with user_errors_exit(resumes=True):
-        methods = method_names(options.methods)
+        methods, model = method_names(options.methods), MODELS[options.model]
+        steps = model.steps if options.steps is None else options.steps
         seeds = list(dict.fromkeys(_numbers("--seeds", options.seeds)))
-        for name in ("steps", "jobs"):
-            if getattr(options, name) < 1:
-                raise UserError(f"--{name} is {getattr(options, name)}; it must be at least 1.")
+        for name, value in {"steps": steps, "jobs": options.jobs}.items():
+            if value < 1:
+                raise UserError(f"--{name} is {value}; it must be at least 1.")
         longer = [] if options.long_steps in ("", "0") else _numbers("--long-steps", options.long_steps)
-        if [options.steps, *longer] != sorted({options.steps, *longer}):
+        if [steps, *longer] != sorted({steps, *longer}):
             raise UserError(
-                f"--long-steps is {options.long_steps}; the numbers must rise and be above --steps ({options.steps})."
+                f"--long-steps is {options.long_steps}; the numbers must rise and be above --steps ({steps})."
             )
         study = Study(
-            *(options.out.resolve(), methods, seeds, options.steps, options.jobs),
+            *(options.out.resolve(), methods, seeds, steps, options.jobs),
+            model=model,
             long_steps=longer,
             base_seed=options.base_seed,
         )
@@ -182,6 +198,8 @@ def main(arguments: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.study", description=__doc__.split("\n\n")[0])
     add = parser.add_argument
+    models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
+    add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
     add("--out", type=output_folder, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
     add(
         "--methods",
@@ -189,7 +207,8 @@ def parser() -> argparse.ArgumentParser:
         help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)",
     )
     add("--seeds", default=",".join(map(str, SEEDS)), help="of the runs, comma-separated (default: %(default)s)")
-    add("--steps", type=int, default=STEPS, help="training steps of each run (default: %(default)s)")
+    lengths = " or ".join(str(model.steps) for model in MODELS.values())
+    add("--steps", type=int, help=f"training steps of each run (default: {lengths})")
     add(
         "--long-steps",
         default=str(LONG_STEPS),

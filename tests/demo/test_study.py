@@ -9,6 +9,7 @@ import pytest
 from rl.configuration.arguments import run_of
 from rl.demo import experiment, stages, study
 from rl.demo.methods import METHODS
+from rl.demo.models import SMOLLM2
 from rl.evaluation import over_seeds
 
 
@@ -43,6 +44,15 @@ def test_a_run_with_eta_0_is_of_the_family_of_its_divergence(tmp_path):
     assert (
         specs[2].methods["dph_js"].splits["in_domain"].samples == tmp_path / "eval/dph_js_s2/dph_js_s2/in_domain.jsonl"
     )
+
+
+def test_the_pretrained_model_trains_one_run_at_a_time_on_its_own_task(tmp_path):
+    found = study.Study(tmp_path, ["grpo", "recipe"], [1, 2], steps=40, at_once=2, model=SMOLLM2)
+    commands = {stage.name: stage.command for stage in found.stages()}
+    assert (found.at_once, found.replicas) == (1, 2)
+    assert f"--eval-in-domain={SMOLLM2.in_domain}" in commands["task"]
+    assert "experiment=smollm2_math" in commands["train_recipe_s2"] and "launch.seed=2" in commands["train_recipe_s2"]
+    assert found.spec_of(2).styles == list(SMOLLM2.styles)
 
 
 def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
