@@ -133,10 +133,18 @@ METHODS = {
 }
 
 
-def method_names(text: str) -> list[str]:
-    """The distinct names of a comma-separated list."""
+def method_names(text: str, task: str) -> list[str]:
+    """The distinct names of a comma-separated list.
+
+    Args:
+        task: the model's; only the one of SQL writes an expert's responses and the anchor's prompts (rl/demo/task.py).
+    """
     names = list(dict.fromkeys(name for name in text.split(",") if name))
     for name in names or ["nothing"]:
         if name not in METHODS:
             raise UserError(f"--methods {text!r}: {name} is not a method; use some of {', '.join(METHODS)}.")
+        if task != "sql" and {EXPERT, ANCHOR} & {*METHODS[name].stores}:
+            raise UserError(
+                f"--methods {text!r}: {name} needs files that only the task of SQL has: leave it out."
+            )
     return names

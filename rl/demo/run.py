@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
     model_path = os.environ.get("MODEL_PATH") if model.pretrained else None
     ignore_variables()
     with user_errors_exit(resumes=True):
-        methods = method_names(options.methods)
+        methods = method_names(options.methods, model.task)
         steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
         if steps < 1:
             raise UserError(f"--steps is {steps}; it must be at least 1.")

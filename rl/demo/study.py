@@ -171,7 +171,8 @@ def main(arguments: list[str] | None = None) -> int:
     ignore_variables()
     started = time.monotonic()
     with user_errors_exit(resumes=True):
-        methods, model = method_names(options.methods), MODELS[options.model]
+        model = MODELS[options.model]
+        methods = method_names(options.methods, model.task)
         steps = model.steps if options.steps is None else options.steps
         seeds = list(dict.fromkeys(_numbers("--seeds", options.seeds)))
         for name, value in {"steps": steps, "jobs": options.jobs}.items():

@@ -9,7 +9,7 @@ import pytest
 from rl import cli
 from rl.demo import run
 from rl.demo.models import SMOLLM2, TINY
-from rl.demo.study import IN_DOMAIN_QUESTIONS, STEPS
+from rl.demo.study import IN_DOMAIN_QUESTIONS
 
 
 def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
@@ -53,7 +53,7 @@ def test_the_command_of_a_report_names_the_model(tmp_path):
 
 
 def test_the_report_says_what_the_studys_means_are_of():
-    assert f"of {STEPS} steps on {IN_DOMAIN_QUESTIONS} questions" in TINY.caveat
+    assert f"of {TINY.steps} steps on {IN_DOMAIN_QUESTIONS} questions" in TINY.caveat
 
 
 def test_the_end_says_whether_the_promises_hold(report, capsys, tmp_path):

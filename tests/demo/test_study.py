@@ -19,6 +19,7 @@ from rl.evaluation import over_seeds
         (["--methods", "grpo,zzz"], "--methods 'grpo,zzz': zzz is not a method; use some of grpo, dapo"),
         (["--methods", ","], "nothing is not a method; use some of grpo, dapo"),
         (["--seeds", "1,x"], "--seeds '1,x': give whole numbers"),
+        (["--model", "smollm2"], "recipe_anchor needs files that only the task of SQL has: leave it out."),
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
         (["--long-steps", "400,180"], "--long-steps is 400,180; the numbers must rise and be above --steps (60)."),
         (["--long-steps", "60"], "--long-steps is 60; the numbers must rise"),
