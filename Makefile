@@ -26,7 +26,6 @@ REQUIREMENTS_VLLM := requirements-cpu.lock requirements-vllm-cpu.txt packaging/v
 VENV_TRAINERS ?= .venv-trainers
 BIN_TRAINERS := $(abspath $(VENV_TRAINERS))/bin
 STAMP_TRAINERS := $(VENV_TRAINERS)/.installed
-OPENRLHF := openrlhf==0.11.2
 
 # verl imports a class that TRL 1 no longer has wherever it finds TRL, so TRL is in a folder beside the environment.
 TRL := trl==1.16.0
@@ -138,10 +137,9 @@ $(STAMP_TRAINERS): requirements-trainers.txt pyproject.toml setup.py
 	test -x $(BIN_TRAINERS)/python || $(PYTHON) -m venv $(VENV_TRAINERS)
 	$(BIN_TRAINERS)/python -m pip install --quiet --disable-pip-version-check --progress-bar off \
 		-r requirements-trainers.txt --editable '.[client,scorer]'
-	$(BIN_TRAINERS)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps $(OPENRLHF)
 	touch $@
 
-# verifiers and OpenRLHF ask the scorer, in an environment without torch; tests/conftest.py is not loaded.
+# verifiers asks the scorer, in an environment without torch; tests/conftest.py is not loaded.
 test-trainers: $(STAMP_TRAINERS)
 	$(BIN_TRAINERS)/python -m pytest --confcutdir=tests/trainers tests/trainers
 

@@ -154,14 +154,9 @@ def test_an_interrupted_audit_leaves_the_table_and_no_worker(folder: Path) -> No
 
 
 WRONG = [
-    (["none.parquet"], "none.parquet does not exist: make it"),
-    (["text.parquet"], "text.parquet cannot be read as parquet"),
-    (["columns.parquet"], "columns.parquet has no column id, reward_model"),
     (["task.parquet"], "none of 3 rows is a question (task:count)"),
-    (["sql.parquet", "--out", "none/a.csv"], "The folder of --out none/a.csv cannot be written to"),
     (["sql.parquet", "--drop", "databases/../sql.parquet"], "would replace a file of the audit; give another"),
     (["sql.parquet", "task.parquet", "--drop", "a.parquet"], "--drop takes the rows of one DATA.parquet, not of 2"),
-    (["sql.parquet", "--database-path", "none"], "not a directory; create it or pass --database-path"),
     (["other.parquet"], "No database of the rows is found (db_id 'none/none.sqlite'"),
     (["sql.parquet", "--config", "math.yaml"], "has no scorer for SQL"),
 ]
@@ -171,22 +166,12 @@ def test_what_is_wrong_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.chdir(folder)
-    (folder / "text.parquet").write_text("no parquet")
     (folder / "math.yaml").write_text("Scorers: {Scorer1: {class_name: MathRewardModel}}")
-    parquet.write_table(pyarrow.table({"data_source": ["sql"]}), folder / "columns.parquet")
     write_sql(folder / "other.parquet", QUESTIONS[3:4])
     files = sorted(path.name for path in folder.iterdir())
 
-    def error(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(["--database-path", "databases", *arguments])
-        said = capsys.readouterr().err
-        assert ended.value.code == 2 and said.splitlines()[-1].startswith("Error: "), said
-        assert sorted(path.name for path in folder.iterdir()) == files
-        return said
-
     for arguments, sentence in WRONG:
-        assert sentence in error(*arguments)
-    for name in ("pyarrow", "pyarrow.parquet", "rl.common.parquet_file"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert error("sql.parquet") == "Error: The audit reads parquet with pyarrow; install it: pip install '.[audit]'.\n"
+        with pytest.raises(SystemExit, match="2"):
+            main(["--database-path", "databases", *arguments])
+        assert sentence in capsys.readouterr().err.splitlines()[-1]
+        assert sorted(path.name for path in folder.iterdir()) == files

@@ -35,8 +35,6 @@ WRONG = [
     ),
     ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "lacks Scorers.Scorer1.database_path; add it or pass --datab"),
     ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1.class_name = 'Other'"),
-    ("Scorers: {Scorer1: {class_name: [MathRewardModel]}}", "Scorers.Scorer1"),
-    (MATH + "}, Scorer2: {class_name: Own}}", "Scorers.Scorer2.class_name = 'Own'; use one of"),
     ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1.class_name = None"),
     (MATH + "}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
     (MATH + ", order_check: true}}", "key Scorers.Scorer1.order_check"),
@@ -46,11 +44,8 @@ WRONG = [
     (MATH + '}}\nScorerServer: {log_file: "a\\0b"}', "ScorerServer.log_file cannot be opened: embedded null byte"),
     (MATH + "}}\nScorerServer: {\nport: 2024-13-45}", "cannot be read: month must be in 1..12"),
     (MATH + ", num_instances: yes}}", "Scorers.Scorer1.num_instances = True: Input should be a valid integer"),
-    (MATH + ", num_instances: 0}}", "num_instances = 0: Input should be greater than 0; change it or pass --workers N"),
-    (MATH + "}}\nScorerServer: {port: 99999}", "ScorerServer.port = 99999"),
     ("Scorers: [1]", "Scorers = [1]"),
     ("ScorerServer: {}", "lacks Scorers"),
-    ("just text", "holds no settings"),
     ("a: [", "cannot be read"),
 ]
 

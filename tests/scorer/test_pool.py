@@ -18,36 +18,9 @@ from rl.scorer import pool
 from rl.scorer.config import MathSettings
 from rl.scorer.math.scoring import MathQuestion, MathScorer
 from rl.scorer.pool import LEAST_SLOW_SECONDS, SLOW_SHARE, WorkerPool, slow_niceness
-from rl.scorer.sql.scoring import GoldCheck, SqlScorer
-from tests.scorer.conftest import SHOP, fenced, question, running
-
-
-@pytest.mark.slow
-def test_killed_workers_under_load_cost_at_most_their_own_answers(scorer) -> None:
-    load = 300
-    busy = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 20000) SELECT max(x) + {} FROM r"
-
-    def ask(i: int) -> list[tuple[str, float]]:
-        [scores] = scorer.answers(question(f"SELECT {20000 + i}", busy.format(i), "SELECT 1"))
-        return [(score["outcome"], score["score"]) for score in scores]
-
-    with concurrent.futures.ThreadPoolExecutor(8) as executor:
-        answers = [executor.submit(ask, i) for i in range(load)]
-        killed = 0
-        while not all(answer.done() for answer in answers):
-            workers = scorer.workers()
-            if workers:
-                with suppress(ProcessLookupError):
-                    os.kill(workers[killed % len(workers)], signal.SIGKILL)
-                killed += 1
-            time.sleep(0.4)
-    expected = (("match", 1.0), ("mismatch", 0.0))
-    found = [outcome for answer in answers for outcome in zip(answer.result(), expected, strict=True)]
-    wrong = [answer for answer, right in found if answer != right]
-    assert killed > 0
-    # A job is lost when two workers die with it; lost gold is lost for the question's two answers.
-    assert wrong == [("infra_error", 0.0)] * len(wrong) and len(wrong) <= killed
-    assert scorer.outcome("SELECT 1") == "match"
+from rl.scorer.sql.scoring import GoldCheck, SqlQuestion, SqlScorer
+from tests.scorer.attacks import CAPABILITIES
+from tests.scorer.conftest import SHOP, fenced, running
 
 
 def test_a_worker_that_crashes_on_a_query_makes_it_an_error(start_scorer: Callable) -> None:
@@ -70,7 +43,9 @@ def test_a_worker_that_crashes_on_a_query_makes_it_an_error(start_scorer: Callab
     assert scorer.outcome("SELECT 1") == "match"
 
 
-def test_a_worker_that_has_just_died_gets_no_job(sql_scorer: Callable[..., SqlScorer]) -> None:
+def test_a_worker_that_has_just_died_gets_no_job_and_costs_no_other_answer(
+    sql_scorer: Callable[..., SqlScorer],
+) -> None:
     """Asked every half millisecond around the moment at which the server's end of the socket closes, with uvloop."""
     scorer = sql_scorer(num_instances=2)
 
@@ -84,16 +59,18 @@ def test_a_worker_that_has_just_died_gets_no_job(sql_scorer: Callable[..., SqlSc
                             child.kill()
                 asked = []
                 for number in range(100):
-                    check = scorer.check_gold(SHOP, f"SELECT {attempt}, {number}")
-                    asked.append(asyncio.create_task(check))
+                    of = SqlQuestion(db_id=SHOP, gold_sql=f"SELECT {attempt}, {number}", cmp_method="bird")
+                    predictions = [fenced(f"SELECT {attempt}, {number} + {wrong}") for wrong in range(2)]
+                    asked.append(asyncio.create_task(scorer.score(of, predictions)))
                     await asyncio.sleep(0.0005)
                 found += await asyncio.gather(*asked)
         return found
 
     found = uvloop.run(scenario())
     assert len(found) == 500
-    outcomes = Counter(result.outcome for result in found)
-    assert set(outcomes) <= {"gold", "infra_error"} and outcomes["gold"] > 400
+    outcomes = [Counter(scores[number].outcome for scores in found) for number in range(2)]
+    for of, right in zip(outcomes, ("match", "mismatch"), strict=True):
+        assert set(of) <= {right, "infra_error"} and of[right] > 400
 
 
 def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_error(
@@ -119,23 +96,8 @@ def test_a_worker_that_cannot_be_started_for_want_of_descriptors_is_an_infra_err
     assert asyncio.run(scenario()) == ["gold", "infra_error", "gold"]
 
 
-def _may_renice() -> bool:
-    """Whether this process has CAP_SYS_NICE. Tried on a thread, which has a niceness of its own."""
-
-    def raise_and_lower() -> bool:
-        niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        os.setpriority(os.PRIO_PROCESS, 0, 19)
-        try:
-            os.setpriority(os.PRIO_PROCESS, 0, niceness)
-        except PermissionError:
-            return False
-        return True
-
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        return thread.submit(raise_and_lower).result()
-
-
-may_renice = pytest.mark.skipif(not _may_renice(), reason="it takes CAP_SYS_NICE")
+CAP_SYS_NICE = 23
+may_renice = pytest.mark.skipif(not CAPABILITIES >> CAP_SYS_NICE & 1, reason="it takes CAP_SYS_NICE")
 
 
 class Worker:
@@ -158,7 +120,6 @@ class Worker:
     [
         ([], 0.11, True),
         ([], 0.09, False),
-        ([0.003] * 100, 0.11, True),
         ([0.003] * 92 + [15.0] * 8, 0.11, True),  # few endless ones change nothing
         ([0.003, 0.003, 15.0], 0.11, True),
         ([0.12] * 20, 0.15, False),
@@ -188,25 +149,6 @@ def test_a_job_is_slow_beside_recent_ones(before: list[float], seconds: float, s
         return not worker.usable
 
     assert asyncio.run(scenario()) is slow
-
-
-def test_a_slow_job_shows_what_is_usual_before_it_ends() -> None:
-    """Of statements that all take half a second, the first moves to the slow lane, and the next is not slow."""
-
-    async def scenario() -> None:
-        workers, first, second = WorkerPool(1, 1, {}, by_clock=False), Worker(), Worker()
-        workers._idle += [first, second]
-        asked = [asyncio.create_task(workers.run(lambda _: ({}, b""), 60.0)) for _ in range(3)]
-        await asyncio.sleep(0)
-        first.cpu = 0.5
-        workers._look(time.monotonic() + 1)
-        second.cpu = 0.5
-        workers._look(time.monotonic() + 1)
-        assert workers._runs[first].lane.slow and not workers._runs[second].lane.slow and second.usable
-        for each in asked:
-            each.cancel()
-
-    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("ordinary", [1, 2, 16])
@@ -242,31 +184,6 @@ def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(
             assert (await scorer.check_gold(SHOP, "SELECT 1")).outcome == "gold"
             [worker] = scorer.pool._idle
             assert os.getpriority(os.PRIO_PROCESS, worker.pid) == os.getpriority(os.PRIO_PROCESS, 0)
-
-    asyncio.run(scenario())
-
-
-@may_renice
-def test_a_slow_statement_gets_its_priority_back_when_nothing_else_runs(
-    sql_scorer: Callable[..., SqlScorer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.5)
-    own, low = os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, 0) + slow_niceness(1, 1)
-    endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
-
-    async def scenario() -> None:
-        scorer = sql_scorer(gold_seconds=60)
-        async with running(scorer):
-            [worker] = scorer.pool._all
-            check = asyncio.create_task(scorer.check_gold(SHOP, endless))
-            for niceness in (low, own):
-                async with asyncio.timeout(30):
-                    while os.getpriority(os.PRIO_PROCESS, worker.pid) != niceness:
-                        await asyncio.sleep(0.01)
-            assert (await scorer.check_gold(SHOP, "SELECT 1")).outcome == "gold"
-            await asyncio.sleep(0.1)
-            assert os.getpriority(os.PRIO_PROCESS, worker.pid) == low
-            check.cancel()
 
     asyncio.run(scenario())
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rl.scorer.rewards import SQL_CREDITS, column_credit, released_column_credit
+from rl.scorer.rewards import SQL_CREDITS, column_credit
 from rl.scorer.sql.compare import GoldRows
-from rl.scorer.sql.jobs import SqlJobs
-from tests.scorer.conftest import LEAGUE, Scorer, fenced, make_database
+from tests.scorer.conftest import Scorer, fenced
 
 # Gold, prediction, credit with columns one to one, and as the released server has it.
 CREDITS = [
@@ -35,8 +34,9 @@ CREDITS = [
 def test_partial_credit() -> None:
     for gold, predicted, score, released in CREDITS:
         rows = GoldRows(gold, ordered=False)
-        assert column_credit(rows, predicted) == pytest.approx(score, abs=1e-12), gold
-        assert released_column_credit(rows, predicted) == pytest.approx(released, abs=1e-12), gold
+        expected = {"SqlDetailRewardModel": score, "SqlReleasedRewardModel": released, "SqlRewardModel": 0.0}
+        found = {name: credit(rows, predicted) for name, credit in SQL_CREDITS.items()}
+        assert found == pytest.approx(expected, abs=1e-12), gold
 
 
 cells = st.sampled_from([0, 1, 1.0, "1", None, b"1", -1, -2])
@@ -62,42 +62,6 @@ def test_laws_of_the_scores_of_other_results(gold: list, predicted: list, data: 
     assert column_credit(rows, gold) == pytest.approx(0.8, abs=1e-12)
     back = column_credit(GoldRows(predicted, ordered=False), gold)
     assert back == pytest.approx(scores["SqlDetailRewardModel"], abs=1e-12)
-
-
-@pytest.fixture(scope="module")
-def score(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[str, float]]:
-    """score(reward, gold, predicted): outcome and score of a prediction on league, by a worker's job."""
-    path = tmp_path_factory.mktemp("rewards") / "league.sqlite"
-    make_database(path, LEAGUE)
-    limits = {"sql_chars": 100_000, "value_bytes": 1_000_000, "rows": 100_000, "bytes": 10_000_000}
-    jobs = SqlJobs("sqlite", {}, limits, held_bytes=0, payload_rows=1, payload_bytes=1000)
-    database = {"uri": f"file:{path}?mode=ro", "version": "", "seconds": 5.0}
-
-    def score(reward: str, gold: str, predicted: str) -> tuple[str, float]:
-        header, body = jobs.reply(database | {"job": "gold", "sql": gold}, b"")
-        job = {"job": "score", "sql": predicted, "gold": gold, "ordered": header["ordered"]}
-        job |= {"method": "bird", "reward": reward, "digest": False}
-        header, _ = jobs.reply(database | job, body)
-        return header["outcome"], header["score"]
-
-    return score
-
-
-GOLD = "SELECT name, goals FROM player WHERE team = 'Reds'"
-PREDICTED = "SELECT name FROM player WHERE team = 'Reds'"
-SCORES = {
-    "SqlDetailRewardModel": 0.4,
-    "SqlReleasedRewardModel": 0.4,
-    "SqlRewardModel": 0.0,
-}
-
-
-def test_a_job_scores_by_its_reward_model(score: Callable[..., tuple[str, float]]) -> None:
-    for reward in SQL_CREDITS:
-        outcome, value = score(reward, GOLD, PREDICTED)
-        assert value == pytest.approx(SCORES[reward], abs=1e-12), reward
-        assert outcome == ("partial" if value else "mismatch")
-        assert score(reward, GOLD, GOLD + " ORDER BY name DESC") == ("match", 1.0)
 
 
 def test_the_server_leaves_empty_golds_without_judgement(start_scorer: Callable[..., Scorer]) -> None:

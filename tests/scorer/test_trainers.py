@@ -1,7 +1,6 @@
 """The endpoints for OpenRLHF and slime, asked as the trainers' own code asks them.
 
 The bodies are those of OpenRLHF 0.11.2 (openrlhf.utils.agent) and slime (slime.rollout.rm_hub).
-tests/trainers runs OpenRLHF's own client.
 """
 
 import json
@@ -67,18 +66,13 @@ def test_slime_gets_one_reward(both: Scorer) -> None:
 
 REJECTED = [
     (None, ": names no database and no answer (it is of type NoneType: 'None')"),
-    (" ", ": names no database and no answer (it is missing"),
     ("null", ": names no database and no answer (it is missing"),
     ("nan", ": names no database and no answer (it is missing"),
     (0.5, ": names no database and no answer (it is of type float"),
-    (True, ": names no database and no answer (it is of type bool"),
     (str(SQL), ": names no database and no answer (it is an object, but not complete JSON"),
-    (json.dumps(SQL)[:40], ": names no database and no answer (it is an object, but not complete JSON"),
     (json.dumps([SQL]), ": names no database and no answer (it is an object, but not complete JSON"),
     (NAMES, ": names no database and no answer (it is SQL without its database"),
-    (fenced(NAMES), ": names no database and no answer (it is SQL without its database"),
     ("{}", ".db_id: Field required"),
-    (json.dumps({"db_id": SHOP}), ".gold_sql: Field required"),
     (SQL | {"cmp_method": "x"}, ".cmp_method: Input should be 'bird'"),
     ({"ground_truth": 4}, ".ground_truth: Input should be a valid string"),
 ]

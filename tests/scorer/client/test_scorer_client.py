@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from aiohttp import web
 
-from rl.common.errors import UserError
 from rl.common.outcomes import VERDICT_HEADER
 from rl.scorer.client import scorer_client as client_module
 from rl.scorer.client.protocol import ScorerBusy, ScorerMismatch, ScorerRefused, ScorerUnavailable
@@ -45,22 +44,6 @@ def test_a_request_is_bounded_in_size_too(fake, ask, monkeypatch):
     monkeypatch.setattr(client_module, "BATCH_CHARACTERS", 100)
     _, server = ask(fake.right, texts=["x" * 40] * 8)
     assert sorted(server.sizes) == [2, 3, 3]
-
-
-def test_requests_go_to_the_server_with_the_least_to_do_and_are_bounded(fake, client_of):
-    async def pause(request, body):
-        await asyncio.sleep(0.05)
-        return fake.right(request, body)
-
-    async def scenario():
-        async with fake(pause) as one, fake(pause) as two:
-            async with client_of([one.address, two.address], max_in_flight=4) as client:
-                await asyncio.gather(*(client.score("text", fake.QUESTION) for _ in range(12 * BATCH_RESPONSES)))
-            return one, two
-
-    one, two = asyncio.run(scenario())
-    assert (len(one.requests), len(two.requests)) == (6, 6)
-    assert (one.most_in_flight, two.most_in_flight) == (2 * BATCH_RESPONSES, 2 * BATCH_RESPONSES)
 
 
 # ---------------------------------------------------------------------------- servers that misbehave
@@ -149,15 +132,12 @@ def test_one_bad_question_or_response_does_not_refuse_the_others(fake, ask):
 
 
 WRONG = {
-    "html": lambda fake, body: web.Response(text="<html>hello</html>"),
     "the old protocol": lambda fake, body: web.json_response({"Scorer1": [[1.0, []]]}),
     "too few answers": lambda fake, body: web.json_response({"answers": [[fake.answer()]]}),
     "unknown outcome": lambda fake, body: fake.always("splendid")(None, body),
-    "an answer that is a number": lambda fake, body: fake.answers(body, lambda text: 1.0),
     "nan": lambda fake, body: fake.always(score=float("nan"))(None, body),
     "a reward beside the score": lambda fake, body: fake.answers(body, lambda text: fake.answer() | {"reward": 1.0}),
     "no score": lambda fake, body: fake.answers(body, lambda text: {"outcome": "match", "pred": None}),
-    "pred is not text": lambda fake, body: fake.always(pred=["SELECT 1"])(None, body),
 }
 
 
@@ -224,19 +204,6 @@ def test_a_client_that_is_closed_leaves_nobody_waiting(fake, client_of):
             return await asyncio.gather(under_way, not_sent, return_exceptions=True)
 
     assert all(isinstance(result, asyncio.CancelledError) for result in asyncio.run(scenario()))
-
-
-def test_a_dead_scorer_is_named_at_start(fake, client_of):
-    async def scenario():
-        async with fake(fake.right) as gone:
-            dead = gone.address
-        async with client_of(dead) as client:
-            with pytest.raises(ScorerUnavailable, match=f"No scorer answers at {dead}"):
-                await client.wait_until_healthy(timeout_s=0)
-            with pytest.raises(UserError):
-                await client.score("text", fake.QUESTION)
-
-    asyncio.run(scenario())
 
 
 # ---------------------------------------------------------------------------- servers that are busy

@@ -7,7 +7,6 @@ import pytest
 from rl.common.errors import UserError
 from rl.scorer.client import scorer_client as client_module
 from rl.scorer.client.protocol import ScorerUnavailable
-from rl.scorer.client.scorer_client import BATCH_RESPONSES
 from rl.scorer.client.servers import ServerPool
 
 
@@ -28,8 +27,6 @@ def test_what_names_servers(tmp_path):
     addresses = [server.address for server in pool.servers()]
     assert addresses == ["http://localhost:5001", "http://10.0.0.2:80", "http://[::1]:5001"]
     assert len(ServerPool("[fe80::1]:5001").servers()) == 1
-    with pytest.raises(UserError, match="neither an address nor a directory"):
-        ServerPool(str(tmp_path / "absent")).servers()
     with pytest.raises(UserError, match="'foo' is neither an address nor a directory of address files: give http://"):
         ServerPool("foo")
     (tmp_path / "address").write_text("localhost:5001\n")
@@ -40,9 +37,8 @@ def test_what_names_servers(tmp_path):
 def test_an_empty_directory_says_so(client_of, tmp_path, fake):
     async def scenario():
         async with client_of(str(tmp_path), retries=0) as client:
-            with pytest.raises(ScorerUnavailable, match=f"{tmp_path} holds no address") as unavailable:
+            with pytest.raises(ScorerUnavailable, match=f"{tmp_path} holds no address"):
                 await client.wait_until_healthy(timeout_s=0)
-            assert str(unavailable.value).count("start one with") == 1
             with pytest.raises(ScorerUnavailable, match="holds no address"):
                 await client.score("a", fake.QUESTION)
 
@@ -135,24 +131,3 @@ def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, c
     (requests, heartbeats), of_sick, of_good = asyncio.run(scenario())
     assert requests == 1 and heartbeats > 1
     assert of_sick > 3 and of_sick + of_good == 24 + 1
-
-
-def test_a_server_that_hangs_costs_one_request_its_heartbeat(fake, client_of, monkeypatch):
-    """It takes connections and answers nothing; after its rest only one request of a burst waits for it."""
-    monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 0.05)
-    monkeypatch.setattr("rl.scorer.client.transport.HEARTBEAT_TIMEOUT_S", 1.0)
-    patient = {"timeout_s": 3}  # on a busy machine the good one too may take long
-
-    async def scenario():
-        silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
-        address = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-        async with fake(fake.right) as good, client_of([address, good.address], **patient) as client:
-            await client.score("text", fake.QUESTION)
-            await asyncio.sleep(0.1)
-            scores = await asyncio.gather(*(client.score("text", fake.QUESTION) for _ in range(10 * BATCH_RESPONSES)))
-        silent.close()
-        return scores
-
-    scores = asyncio.run(scenario())
-    assert all(score.acc for score in scores)
-    assert sum(score.effort.retries for score in scores) == BATCH_RESPONSES

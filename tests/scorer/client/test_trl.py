@@ -163,8 +163,3 @@ def test_a_ground_truth_that_is_no_answer_and_lists_of_two_lengths_are_errors(se
         rewards_of(MathReward(server.address), [{"prompt": "sum", "ground_truth": 0.5}], [RIGHT_SUM])
     with pytest.raises(UserError, match="the column ground_truth has 1 values for 2 completions"):
         rewards_of(MathReward(server.address), [MATH_ROW], [RIGHT_SUM] * 2)
-
-
-def test_a_setting_that_does_not_exist_is_an_error_at_once():
-    with pytest.raises(TypeError, match="retry"):
-        MathReward("http://127.0.0.1:5001", retry=3)

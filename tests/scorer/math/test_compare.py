@@ -97,7 +97,6 @@ x\equiv 1,3\pmod{8}  ==  x \equiv 1 \text{ or } 3 \pmod 8  ==  1,3 \pmod{8}  == 
 x\equiv 1\pmod 4, x\equiv 2\pmod 3  ==  x\equiv 1\pmod{4}, x\equiv 2\pmod{3}  ==  x\equiv 2\pmod 3, x\equiv 1\pmod 4
 x\equiv 1\pmod 4, x\equiv 2\pmod 3  !=  x\equiv 2\pmod 4, x\equiv 1\pmod 3
 a \pmod n  ==  a \pmod{n}  !=  a \pmod m  !=  n  ;;  2^{10}  ==  1024 \pmod{10000}  ;;  1  ==  2^{10} \equiv 1 \pmod{11}
-3  ==  10 \equiv 3 \pmod{7}
 5 \pmod{7}  ==  5  ;;  5  ==  5 \pmod 7  ==  5 (\text{mod } 7)  ==  5 \text{ (mod 7)}  ==  5 mod 7
 2  ==  2^{10} \bmod 7  ==  2^{10} \bmod 7 = 2  !=  2^{11} \bmod 7
 # Open intervals and end points
@@ -152,7 +151,6 @@ x<3 \quad\text{or}\quad x>5  ==  (-\infty,3)\cup(5,\infty)  ;;  4\quad 5  ==  4 
 24  ==  2^3 3  ;;  1.5  ==  \frac12 3  ;;  3  ==  \log_2 8  ;;  2.75  ==  2 \frac34
 # Degrees
 45  ==  45^\circ  ==  45\text{ degrees}  ;;  45^\circ  ==  45  !=  46^\circ  !=  \frac{\pi}{4}
-30^\circ, 60^\circ  ==  60^\circ, 30^\circ
 # Decimals and scientific notation
 1.6  ==  1.60  ==  1.6000001  !=  1.61  ;;  1.5  !=  1,5  ;;  3.14  !=  \pi  ;;  0.000001  !=  0.000002
 4.5\times 10^{33}  ==  4.5 \cdot 10^{33}  ==  45 \times 10^{32}  !=  4.5 \times 10^{34}
@@ -293,7 +291,6 @@ f(x)=2x  ==  f(x)=x+x  !=  f(x)=3x  ;;  f(x)=0, f(x)=x  ==  f(x)=x, f(x)=0  ;;  
 # Intervals and inequalities
 (1,2)  ==  \left(1, 2\right)  ==  x\in(1,2)  !=  [1,2]  ;;  [1,2)  ==  [1, 2)  !=  (1,2]  ;;  [-2,2]  !=  [-2,2.5]
 x<3  ==  (-\infty,3)  ==  3>x  !=  x\le 3  !=  x>3  ;;  x\geq 1  ==  x\geqslant 1  ==  [1,\infty)
-(-\infty,3)\cup(5,\infty)  ==  (5,\infty)\cup(-\infty,3)  !=  (-\infty,3]\cup(5,\infty)
 \mathbb{R}\setminus\{0\}  ==  (-\infty,0)\cup(0,\infty)  ;;  \mathbb{R}  ==  (-\infty,\infty)  ;;  0<x\le 1  ==  (0,1]
 x \neq -2, x \neq 3  ==  x \neq 3, x \neq -2  ==  x \neq 3 \text{ and } x \neq -2  !=  x \neq 0, x \neq 1
 \mathbb{R}  !=  x \neq 1, x \neq 2  !=  x \ge -2, x \ne 3  ;;  x > 0, x \neq 1  !=  (-\infty,\infty)
@@ -311,11 +308,8 @@ x\in(5,\infty)  ==  x>5  ==  (5,\infty)  !=  y>5  !=  x\ge 5  ;;  x\in[2,3)  == 
 (r,\theta)=(3,\frac{\pi}{2})  ==  (3,\frac{\pi}{2})  ;;  (x,y)=(4,-2)  ==  x=4,y=-2  ;;  (1,2)  ==  (x,y)=(1,2)
 $(45,2),(-10,-9)$  ==  (-10,-9),(45,2)  ==  (45,2) \text{ and } (-10,-9)  !=  (2,45),(-9,-10)
 # Matrices and vectors
-\begin{pmatrix}1&2\\3&4\end{pmatrix}  ==  \begin{bmatrix}1&2\\3&4\end{bmatrix}  !=  \begin{pmatrix}1&3\\2&4\end{pmatrix}
-\begin{pmatrix}1&2\\3&4\end{pmatrix}  ==  \left[\begin{array}{cc}1&2\\3&4\end{array}\right]
 \begin{pmatrix} \frac12 \\ 2 \end{pmatrix}  ==  \begin{pmatrix} 0.5 \\ 2 \end{pmatrix}
 \begin{pmatrix}1\\2\end{pmatrix}  !=  \begin{pmatrix}1&2\end{pmatrix}  !=  \begin{pmatrix}2\\1\end{pmatrix}  !=  (1,2)
-\begin{vmatrix}1&2\\3&4\end{vmatrix}  ==  -2
 # Choices, text, bases
 A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  \text{(A)}  ==  A  ;;  A,C  ==  C,A  !=  A
 \text{even}  ==  even  !=  \text{odd}  !=  \text{neve}  ;;  \text{Yes}  ==  yes  ;;  \text{No solution}  ==  no solution
@@ -323,7 +317,6 @@ A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  \text{(A)}  == 
 3:4  ==  6:8  ==  12:16  ;;  9:16  ==  18:32  ;;  1:20  ==  2:40
 2:30 \text{ p.m.}  ==  2:30 \text{ PM}  !=  1:15 \text{ p.m.}  !=  2:30 \text{ a.m.}  ;;  9:00  ==  09:00  !=  10:00
 3:4  ==  \frac{3}{4}  ;;  10:30  ==  10:30  ;;  5:1  !=  1:5  ;;  B  !=  (B) \; 12
-\text{infinitely many}  !=  \infty
 \text{Ellipse}  ==  \textbf{ellipse}  ;;  \overline{AB}  !=  AB  ;;  2516_8  ==  2516_8  ;;  1011_2  !=  11
 """
 

@@ -10,13 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from rl.common.errors import UserError
 from rl.scorer import checks
-from rl.scorer.audit import main as audit
 from rl.scorer.config import SqlSettings
 from rl.scorer.config_file import load_settings
 from rl.scorer.outcomes import Score, UnknownQuestion
@@ -252,24 +249,6 @@ def test_a_worker_scores_caches_and_survives(league_server: Postgresql) -> None:
                 ask(db_id, gold, gold)
 
 
-def test_a_slow_statement_leaves_its_worker_to_others(league_server: Postgresql) -> None:
-    """PostgreSQL's statement takes no processor time of the worker."""
-    with asking(settings_of(league_server.connection, prediction_seconds=60.0)) as ask:
-
-        async def first(*predictions: str) -> str:
-            asked = {}
-            for sql in predictions:
-                of = SqlQuestion(db_id="postgresql/league", gold_sql=GOLD, cmp_method="bird")
-                asked[asyncio.create_task(ask.scorer.score(of, [fenced(sql)]))] = sql
-                await asyncio.sleep(0.5)
-            done, waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            for task in waiting:
-                task.cancel()
-            return asked[done.pop()]
-
-        assert ask.runner.run(first(RUNAWAY, GOLD)) == GOLD
-
-
 def test_a_change_is_seen(league_server: Postgresql) -> None:
     gold, was = "SELECT count(*) FROM t", "SELECT 1"
     league_server.make("changing", "CREATE TABLE t AS SELECT 1 AS a")
@@ -364,7 +343,6 @@ SECTION = "Scorers: {Scorer1: {class_name: SqlRewardModel, "
 HERE = "database_path: ., "
 SERVER = "engine: postgresql, connection: "
 WRONG = {
-    f"{HERE}engine: mysql": "Scorers.Scorer1.engine = 'mysql'",
     "engine: postgresql": "lacks Scorers.Scorer1.connection",
     f"{HERE}{SERVER}'host=/x user=y'": "database_path = '.': Value error, is not for the engine postgresql",
     f"{HERE}connection: 'host=/x user=y'": "connection = 'host=/x user=y': Value error, is not for the engine sqlite",
@@ -374,7 +352,6 @@ WRONG = {
     f"{SERVER}'host=/x'": "has no user; give one",
     f"{SERVER}'user=y'": "has no host; give one",
     f"{SERVER}'host=/x user=y dbname=z'": "has a dbname, but the db_id names the database",
-    f"{SERVER}'hots=/x user=y'": "is not a connection string of libpq",
     f"{SERVER}'host=no.such.host.invalid user=y'": "has the host no.such.host.invalid, which has no address",
 }
 
@@ -395,10 +372,7 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_server_of_two_engines_asks_the_one_of_the_prefix(
-    start_scorer: Callable[..., Scorer],
-    league_server: Postgresql,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
+    start_scorer: Callable[..., Scorer], league_server: Postgresql
 ) -> None:
     section = "{class_name: SqlRewardModel, num_instances: 1, slow_instances: 1, "
     text = f"""
@@ -422,12 +396,3 @@ Scorers:
     metrics = scorer.client.get("/metrics").text
     for kind in ("sql", "sql:pg/"):
         assert f'scorer_workers{{kind="{kind}"}} 1.0' in metrics and f'cache="{kind.replace("sql", "gold")}"' in metrics
-
-    # The audit of the golds, and of one whose database is in no server.
-    asked = [*golds.items(), ("pg/none", "SELECT 1")]
-    truths = [{"db_id": db_id, "gold_sql": gold, "cmp_method": "bird"} for db_id, gold in asked]
-    rows = [{"id": i, "data_source": "bird", "reward_model": {"ground_truth": truth}} for i, truth in enumerate(truths)]
-    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    assert audit([str(tmp_path / "rows.parquet"), "-c", str(scorer.directory / "settings.yaml")]) == 0
-    counts = re.findall(r"^(gold|unknown_database) +(\d+)$", capsys.readouterr().out, re.MULTILINE)
-    assert dict(counts) == {"gold": "2", "unknown_database": "1"}
