@@ -1,6 +1,7 @@
-"""The figures of the recorded studies in docs/explanation/study.md and README.md, from files of docs/study.
+"""The figures of the recorded studies in docs/explanation/study.md, docs/tutorials/demo.md and README.md, from files
+of docs/study.
 
-    python docs/site/study.py [--board STUDY/study.json] [--anchor STUDY/seed_1/report.json]
+    python docs/site/study.py [--board STUDY/study.json] [--anchor STUDY/seed_1/report.json] [--pretrained report.json]
 
 It draws docs/study/pareto.svg and, from demo.json, the grids of answers (`make pictures`), and writes the text between
 the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. What is given is first recorded in docs/study.
@@ -23,6 +24,7 @@ from rl.evaluation.table import p_in_words
 
 DOCS = Path(__file__).resolve().parents[1]
 STUDY, PAGE, README = DOCS / "study", DOCS / "explanation" / "study.md", DOCS.parent / "README.md"
+TUTORIAL = DOCS / "tutorials" / "demo.md"
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
 ABOVE_IN = ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
 # README's rows and columns: the names of methods in words, and those of measures with whether they are shares.
@@ -99,8 +101,20 @@ def of_anchor(path: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def anchor_table(recorded: Mapping[str, Mapping[str, float]]) -> str:
-    """The page's table of the anchor."""
+def of_pretrained(path: Path) -> dict[str, dict[str, float]]:
+    """What docs/study/pretrained.json records of a demo's report.json: {row: {column: value}}."""
+    report = json.loads(path.read_text())
+    found: dict[str, dict[str, float]] = {}
+    for name, label in report["_labels"].items():
+        inside, outside = (report[name][split] for split in ("in_domain", "out_of_domain"))
+        found[label] = {f"Pass@{k}": inside["pass@k"][k][0] for k in ("1", "8", "32")}
+        found[label]["style entropy"] = inside["style_entropy"][0]
+        found[label] |= {f"Pass@{k}, out of domain": outside["pass@k"][k][0] for k in ("1", "8")}
+    return found
+
+
+def recorded_table(recorded: Mapping[str, Mapping[str, float]]) -> str:
+    """The table of a file with {row: {column: value}}."""
     columns = list(next(iter(recorded.values())))
     lines = [f"| | {' | '.join(columns)} |", "|" + "---|" * (1 + len(columns))]
     return "\n".join([*lines, *(_row(label, [f"{of[c]:.3f}" for c in columns]) for label, of in recorded.items())])
@@ -134,19 +148,25 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--board", type=Path, metavar="JSON", help="the study.json of `dph study`")
     parser.add_argument("--anchor", type=Path, metavar="JSON", help="the report.json of a seed with anchors")
+    parser.add_argument("--pretrained", type=Path, metavar="JSON", help="the report.json of runs to add")
     options = parser.parse_args(arguments)
     if options.board:
         (STUDY / "board.json").write_text(options.board.read_text())
     if options.anchor:
         (STUDY / "anchor.json").write_text(json.dumps(of_anchor(options.anchor), indent=1) + "\n")
+    pretrained = json.loads((STUDY / "pretrained.json").read_text())
+    if options.pretrained:
+        pretrained |= of_pretrained(options.pretrained)
+        (STUDY / "pretrained.json").write_text(json.dumps(pretrained, indent=1) + "\n")
     with user_errors_exit():
         values, older = (json.loads((STUDY / name).read_text()) for name in ("board.json", "seeds.json"))
     anchored = json.loads((STUDY / "anchor.json").read_text())
-    parts = {"board": means(values), "primary": primary(values), "anchor": anchor_table(anchored)}
+    parts = {"board": means(values), "primary": primary(values), "anchor": recorded_table(anchored)}
     parts["explored"] = means(json.loads((STUDY / "explored.json").read_text()))
     parts["older"] = means(older, without=values["methods"])
     # The site wants tables apart from other lines.
     PAGE.write_text(written(PAGE.read_text(), {name: f"\n{table}\n" for name, table in parts.items()}))
+    TUTORIAL.write_text(written(TUTORIAL.read_text(), {"pretrained": f"\n{recorded_table(pretrained)}\n"}))
     README.write_text(written(README.read_text(), {"board": in_readme(values)}))
     for name, picture in (answer_pictures() | pareto_files(trade_offs_over_seeds(values))).items():
         (STUDY / name).write_text(picture)

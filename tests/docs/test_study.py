@@ -38,12 +38,12 @@ def test_every_recorded_result_follows_from_the_recorded_values(name):
 
 def test_the_pages_and_pictures_are_those_of_the_recorded_studies(tmp_path, monkeypatch):
     """Whoever changes a recorded file or the tables runs docs/site/study.py again."""
-    pages = {name: getattr(study_page, name) for name in ("PAGE", "README")}
+    pages = {name: getattr(study_page, name) for name in ("PAGE", "README", "TUTORIAL")}
     before = {path: path.read_text() for path in (*pages.values(), *sorted(FOLDER.glob("*.svg")))}
     for name, path in pages.items():
         (tmp_path / path.name).write_text(before[path])
         monkeypatch.setattr(study_page, name, tmp_path / path.name)
-    for name in ("board.json", "explored.json", "anchor.json", "seeds.json", "demo.json"):
+    for name in ("board.json", "explored.json", "anchor.json", "seeds.json", "demo.json", "pretrained.json"):
         (tmp_path / name).write_text((FOLDER / name).read_text())
     monkeypatch.setattr(study_page, "STUDY", tmp_path)
     study_page.main([])
