@@ -2,14 +2,11 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.programs import REPOSITORY
 from tests.scorer.client.conftest import fake  # noqa: F401
 from tests.tiny_run import eight_rows, store_origin
 from tests.training.conftest import (  # noqa: F401
@@ -61,14 +58,3 @@ def variables(run_files) -> dict[str, str]:
     }
     left_out = {"DPH_SCORER", "NNODES", "RAY_ADDRESS", "CUDA_VISIBLE_DEVICES", "VERL_PLATFORM", "PYTHON"}
     return {name: value for name, value in os.environ.items() if name not in left_out} | of_run
-
-
-@pytest.fixture
-def doctor(variables):
-    """Run the program in the checkout; returns what it printed and its exit code."""
-
-    def start(*arguments: str, **changes: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "rl.cli", "doctor", *arguments]
-        return subprocess.run(command, env=variables | changes, cwd=REPOSITORY, capture_output=True, text=True)
-
-    return start

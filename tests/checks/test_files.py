@@ -17,7 +17,6 @@ from rl.launch.nodes import node_of
         ("offline_sampling", ["data.train_files=[{folder}/missing.parquet]"], True),
         ("get_correct_data_tensor", [], True),
         ("get_correct_data_tensor", ["data.sft_coverage=all"], False),
-        ("get_correct_data_tensor", ["data.sft_coverage=solved"], False),
         ("recipe", ["mine", "data.train_files=[{folder}/prompts.parquet]"], True),
     ],
 )

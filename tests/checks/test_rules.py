@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -65,11 +64,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             of_mode("js") | {f"{ACTOR}sft_loss_form": "generator", f"{ACTOR}sft_js_exp_weight": 3.0},
             "sft_js_exp_weight=3.0 has no effect with actor.sft_loss_mode=js with sft_loss_form=generator",
         ),
-        ({f"{ACTOR}sft_importance_max": 5.0}, "sft_importance_max=5.0 has no effect"),
-        (of_mode("forward") | {f"{ACTOR}sft_log_ratio_max": 5.0}, "sft_log_ratio_max=5.0 has no effect"),
-        ({f"{ACTOR}sft_kl_estimator": "k3"}, "sft_kl_estimator=k3 has no effect"),
         ({"algorithm.pkpo_k": 4}, "pkpo_k=4 has no effect"),
-        ({"algorithm.w_reinforce_lambda": 0.5}, "w_reinforce_lambda=0.5 has no effect"),
         ({"reward.reward_manager.name": "rate_limited"}, "rate_limited turns a failure of the scorer into a reward"),
         (CORRECTS | {"actor_rollout_ref.rollout.calculate_log_probs": False}, "rollout_correction.rollout_is=token"),
         (
@@ -79,7 +74,6 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.type": "adaptive"}, "kl_ctrl.type=adaptive changes"),
         (of_mode("none", store=False) | {f"{ACTOR}sft_loss_coeff": 0.2}, "actor.sft_loss_coeff=0.2 has no effect"),
         (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b verl's reference and the D_pef store"),
-        ({"algorithm.adv_estimator": "rloo", "actor_rollout_ref.rollout.n": 1}, "adv_estimator=rloo compares the"),
         (of_mode("none") | {f"{ACTOR}policy_loss_coeff": 0.5}, "actor.policy_loss_coeff=0.5 has no effect"),
         ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 has no effect"),
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
@@ -97,10 +91,8 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (W_REINFORCE | {"algorithm.use_kl_in_reward": True}, "knows a correct response by its reward of 1, which"),
         (W_REINFORCE | FILTERED, "w_reinforce learns from groups without a correct response, which"),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
-        ({f"{ETA}warmup_steps": 3}, "warmup_steps=3 has no effect"),
         ({"data.train_batch_size": 16}, "train_batch_size=16 is more than the 8 prompts of data.train_files"),
         ({f"{ACTOR}ppo_mini_batch_size": 3}, "8 is not a multiple of actor_rollout_ref.actor.ppo_mini_batch_size=3"),
-        (CRITIC | {"critic.ppo_mini_batch_size": 6}, "is not a multiple of critic.ppo_mini_batch_size=6"),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
         (
             {"data.sft_anchor_pt": __file__, "data.sft_anchor_batch_size": 6, "trainer.n_gpus_per_node": 2},
@@ -169,11 +161,17 @@ def test_an_adapter_with_a_reference_model_and_a_critic_is_rejected(run):
     run.prepare(critic)
 
 
-def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_path):
-    for file in Path(run.model).iterdir():
-        shutil.copy(file, tmp_path)
-    text = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", "text_config": text, "vision_config": {}}))
+@pytest.fixture
+def copied(run, tmp_path) -> dict:
+    """A copy of the run's model in tmp_path; its config.json."""
+    shutil.copytree(run.model, tmp_path, dirs_exist_ok=True)
+    return json.loads((tmp_path / "config.json").read_text())
+
+
+def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_path, copied):
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "llava", "text_config": copied, "vision_config": {}})
+    )
     model = {f"{MODEL}path": str(tmp_path)}
     sentence = f"trains on token ids alone, and {tmp_path} (llava) also takes vision inputs, which would be left out"
     writes = of_mode("none") | {f"{ACTOR}generate_sft": True, "data.sft_wrong_files": run.data}
@@ -184,12 +182,10 @@ def test_a_model_of_images_is_rejected_where_rows_are_token_ids_alone(run, tmp_p
     run.prepare(of_mode("none", store=False))
 
 
-def test_sdpa_is_rejected_where_it_computes_another_model(run, tmp_path):
+def test_sdpa_is_rejected_where_it_computes_another_model(run, tmp_path, copied):
     """transformers' sdpa ignores the cap on attention logits."""
-    for file in Path(run.model).iterdir():
-        shutil.copy(file, tmp_path)
-    text = json.loads((tmp_path / "config.json").read_text()) | {"model_type": "gemma2"}
-    (tmp_path / "config.json").write_text(json.dumps(text | {"attn_logit_softcapping": 50.0}))
+    gemma = copied | {"model_type": "gemma2", "attn_logit_softcapping": 50.0}
+    (tmp_path / "config.json").write_text(json.dumps(gemma))
     capped = of_mode("none", store=False) | {f"{MODEL}path": str(tmp_path)}
     sentence = f"attn_implementation=sdpa leaves out the attn_logit_softcapping=50.0 of {tmp_path}: install"
     assert sentence in run.rejection(capped)
@@ -200,9 +196,7 @@ def test_sdpa_is_rejected_where_it_computes_another_model(run, tmp_path):
 
 
 def test_a_model_folder_without_a_tokenizer_is_named(run, tmp_path):
-    for file in Path(run.model).iterdir():
-        if not file.name.startswith("tokenizer"):
-            shutil.copy(file, tmp_path)
+    shutil.copytree(run.model, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("tokenizer*"))
     message = run.rejection({f"{MODEL}path": str(tmp_path)})
     assert message.startswith(f"The tokenizer of {tmp_path} cannot be loaded (") and "\n" not in message
     run.prepare({f"{MODEL}path": str(tmp_path), f"{MODEL}tokenizer_path": run.model})

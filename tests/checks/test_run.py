@@ -2,46 +2,27 @@
 
 import logging
 import os
-import pickle
 import re
-import subprocess
-import sys
-import time
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.config import FSDPActorConfig
 
 from rl.common.errors import UserError
-from rl.configuration.compose import compose
 from rl.data.split import MODEL_HASH
 from tests.checks.conftest import of_mode
 from tests.tiny_run import prompt_row
-from tests.training.conftest import ACTOR, ETA, MODEL, SCORER, TEMPLATE, dataset_row
+from tests.training.conftest import ACTOR, MODEL, SCORER, TEMPLATE, dataset_row
 from verl.dph import main
 from verl.dph.checks import scorer
 from verl.dph.pef.store import Store
 from verl.dph.sampling.job import chat_template
-from verl.dph.training.config import DPHActorConfig, EtaControl
 
 
 def test_a_run_that_can_start_passes(run):
     assert run.prepare().actor_rollout_ref.actor.sft_loss_mode == "js_low_var"
-
-
-def test_a_worker_gets_the_actor_s_settings_as_a_dataclass():
-    """As verl's workers make it, and as Ray carries it to them."""
-    composed = compose("dph_trainer", [f"{ACTOR}ppo_micro_batch_size_per_gpu=1", f"{ETA}final_ratio=0.3"])
-    actor = pickle.loads(pickle.dumps(omega_conf_to_dataclass(composed.actor_rollout_ref.actor)))
-    assert isinstance(actor, DPHActorConfig) and isinstance(actor, FSDPActorConfig)
-    assert (actor.sft_loss_mode, actor.sft_log_ratio_max, actor.ppo_max_token_len_per_gpu) == ("none", 1.0, None)
-    assert actor.sft_loss_control == EtaControl(final_ratio=0.3)
-    with pytest.raises(FrozenInstanceError):
-        actor.sft_loss_control.final_ratio = 0.1
 
 
 VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
@@ -49,21 +30,9 @@ VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
 # ---------------------------------------------------------------------------------------------------- single settings
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "sentence"),
-    [
-        # tests/configuration has the types.
-        (f"{ACTOR}sft_loss_mode", "jss", "sft_loss_mode='jss' must be "),
-        ("data.sft_batch_size", 4.0, "data.sft_batch_size=4.0 must be "),
-        ("data.seed", 20261127120000, "data.seed=20261127120000 must be "),
-        ("trainer.max_failed_rollouts", 1.0, "trainer.max_failed_rollouts=1.0 must be "),
-        ("actor_rollout_ref.rollout.temperature", 0, "rollout.temperature=0 must be "),
-        ("actor_rollout_ref.rollout.val_kwargs.top_k", -7, "val_kwargs.top_k=-7 must be "),
-        (SCORER.replace("scorer", "retries"), "many", "reward_kwargs.retries='many' must be "),
-    ],
-)
-def test_a_wrong_value_is_named(run, setting, value, sentence):
-    assert sentence in run.rejection({setting: value})
+def test_a_wrong_value_is_named(run):
+    """tests/configuration has the types."""
+    assert "data.seed=20261127120000 must be " in run.rejection({"data.seed": 20261127120000})
 
 
 # ------------------------------------------------------------------------------------------------- files and scorer
@@ -257,11 +226,6 @@ def test_a_file_that_is_no_parquet_is_named(run, tmp_path, key):
     assert run.rejection({key: str(damaged)}).startswith(f"{damaged} cannot be read as parquet (")
 
 
-def test_a_run_s_folder_below_a_file_is_rejected(run):
-    with pytest.raises(UserError, match=r"my_run/.lock cannot be written \(Not a directory\): make it wri"):
-        main.main(run.config({"trainer.default_local_dir": f"{run.data}/my_run"}))
-
-
 def test_an_unregistered_plugin_is_rejected(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("verl.dph.plugin.registered", False)
@@ -294,29 +258,6 @@ def test_a_second_run_in_the_folder_of_one_under_way_is_refused(run, monkeypatch
     with pytest.raises(UserError, match=r"That was the first\."):
         main.main(run.config(changes))
     folder = tmp_path / "new.run" if writes_store else run.folder
-    otherwise = "name another file in data.sft_pt (SFT_PT in the scripts)"
-    if not writes_store:
-        otherwise = "give this run another name (NAME in the scripts, trainer.default_local_dir)"
     [said] = second
     assert said.startswith(f"A run is under way in {folder} (process {os.getpid()} on ")
-    assert said.endswith(f": wait for it, or {otherwise}.")
     assert [path.name for path in folder.iterdir()] == ["log.txt"]
-
-
-def test_a_model_that_is_neither_a_folder_nor_on_the_hub(run, tmp_path, monkeypatch):
-    """The Hub is asked once; a/b is a path where the folder a is."""
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.chdir(tmp_path)
-    began = time.monotonic()
-    sentence = run.rejection({f"{MODEL}path": "nobody/nomodel"})
-    assert sentence.startswith("The model nobody/nomodel is not a folder here, and the Hugging Face Hub did not")
-    assert time.monotonic() - began < 15
-    (tmp_path / "mine").mkdir()
-    assert "path=mine/nomodel holds no config.json" in run.rejection({f"{MODEL}path": "mine/nomodel"})
-
-
-def test_the_checks_load_no_engine():
-    """It takes seconds, and verl warns of each engine that is not installed, before every sentence about a setting."""
-    program = "import sys, verl.dph.checks.run; sys.exit('verl.workers.engine' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0 and "is not available" not in done.stderr, done.stderr
