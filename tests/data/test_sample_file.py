@@ -74,10 +74,6 @@ def test_damaged_and_repeated_lines(tmp_path):
     "change, named",
     [
         ({"model_hash": "zz"}, "model_hash mh, not zz"),
-        ({"tokenizer_hash": "ab" * 32}, "tokenizer_hash th, not abababababab"),  # 12 of a sha256's digits
-        ({"config_hash": "zz"}, "config_hash ch, not zz"),
-        ({"temperature": 0.6}, "temperature 1.0, not 0.6"),
-        ({"engine": "hf bfloat16"}, "engine hf float32, not hf bfloat16"),
         (
             {"data_files": {"/data/train.parquet": "dd"}},
             r"data_files .*train.parquet .cc., not /data/train.parquet .dd.",

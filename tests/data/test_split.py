@@ -81,10 +81,3 @@ def test_prompts_that_were_too_long(tmp_path, data):
     sampled = {id: accs for id, accs in CORRECT.items() if id != 10}
     parts = parts_of(data, write_samples(tmp_path / "3.jsonl", data, sampled, rows=3, overlong_ids=[10]))
     assert (ids(parts.correct), ids(parts.wrong), parts.overlong) == ([20], [30, 40], 1)
-
-
-def test_an_empty_part_is_an_error_that_has_the_counts(tmp_path, data):
-    accs = accs_of({10: 1, 20: 3, 30: 1, 40: 0})
-    sentence = "D_pef is empty at the threshold 4 .prompts by correct samples: 0 of 4: 1, 1 of 4: 2, 3 of 4: 1.: give"
-    with pytest.raises(UserError, match=sentence):
-        parts_of(data, write_samples(tmp_path / "0.jsonl", data, accs), threshold=4)

@@ -62,13 +62,6 @@ def test_prompts_without_a_reference_are_counted_apart(tmp_path, data, run_progr
     assert parts.pass_counts == {4: 1, 3: 1, 2: 1} and ids(parts.wrong) == [30, 40]
     lines = run_program(PROGRAM, "--samples", samples, "--data", data, "--out", tmp_path, "--n", N, "--threshold", 3)
     assert ["no", "reference", "1", "D_exp", "#" * 40] in lines
-    assert any(
-        line[:11] == ["The", "gold", "answer", "of", "1", "prompt", "failed", "in", "some", "samples", "(id"]
-        for line in lines
-    )
-    assert any(
-        line[:9] == ["no", "reference:", "the", "gold", "answer", "of", "1", "prompt", "failed"] for line in lines
-    )
 
 
 LLAMA_SQL, LLAMA_MATH = ["Llama-SQL*", "6710", "2248", "25.1%"], ["Llama-Math*", "4599", "1248", "21.3%"]
@@ -132,9 +125,6 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
     path.write_text(f"{head}launch: {{near_perfect: 5}}\n")
     launch = settings_of(str(path)).launch
     assert (launch.near_perfect, launch.keep_zero, launch.paper.name) == (5, False, "Qwen2.5-Math")
-    path.write_text(f"{head}launch: {{near_prefect: 3}}\n")
-    with pytest.raises(UserError, match=r"launch.near_prefect is not a setting: did you mean launch.near_perfect"):
-        settings_of(str(path))
     for other in (path.with_suffix(".sh"), tmp_path / "mine.yaml"):
         path.rename(path := other)
         with pytest.raises(UserError, match=f"{path}' is not a YAML file in a folder named experiment: give demo"):
@@ -148,29 +138,23 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
         metadata_path(path).write_text(json.dumps(content))
         return path
 
-    good, alone = samples("good"), samples("alone")
-    metadata_path(alone).unlink()
+    good = samples("good")
     changed = write_parquet(tmp_path / "changed.parquet", *(math_row(id, data_source="aime24") for id in CORRECT))
     wrong = write_parquet(tmp_path / "train_wrong.parquet", *map(math_row, CORRECT))
     blocked = tmp_path / "blocked"
     (blocked / "train_correct.parquet" / "mine").mkdir(parents=True)
-    of_wrong, twice = samples("w", of=wrong), samples("twice")
-    twice.write_text(2 * twice.read_text())
+    of_wrong = samples("w", of=wrong)
     without_30 = {id: accs for id, accs in CORRECT.items() if id != 30}
     for arguments, sentence in [
         ([samples("few", {**CORRECT, 20: [1, 1]})], "id 20 has 2 samples, not 4: re-run the sampler"),
-        ([samples("many", {**CORRECT, 20: [1] * 5})], "id 20 has 5 samples, not 4: sample again"),
         ([samples("absent", without_30)], "have no samples (the first is id 30)"),
         ([samples("surplus", {**CORRECT, 99: [1] * 4})], "lacks (the first is 99)"),
         ([samples("n", metadata={"n": "4"})], "n.meta.json: n is '4', which no run writes"),
-        ([tmp_path], f"{tmp_path} is a folder: name the .jsonl in it.\n"),
-        ([alone], "alone.meta.json, the metadata of alone.jsonl, cannot be read"),
         ([good, "--threshold", 5], "Error: The threshold is 5 of n = 4 samples: give one from 1 to n.\n"),
         ([good, "--n", 8], "drawn with n = 4 samples per prompt, not 8: pass --n 4"),
         ([good, "--data", changed], "changed.parquet is not the file that"),
         ([good, "--out", blocked], "cannot be written"),
         ([of_wrong, "--data", wrong, "--out", wrong.parent], "train_wrong.parquet, which it reads: give another"),
-        ([twice], "repeats sample 0 of id 10: sample again"),
     ]:
         options = ["--data", data, "--out", tmp_path / "out", "--n", N, "--threshold", 3]
         assert sentence in run_program(PROGRAM, *options, "--samples", *arguments), arguments

@@ -195,21 +195,16 @@ def test_wrong_settings_and_files(prepare_bird, bird):
     for arguments, sentence in [
         (["--databases", "/nowhere"], "The database folder /nowhere does not exist"),
         (["--database-path", "/usr"], "is not below --database-path /usr"),
-        (["--input", "/nowhere.json"], "/nowhere.json cannot be read (No such file or directory)"),
         (["--example-values", "-1"], "--example-values is -1"),
         (["--max-prompt-tokens", "0"], "--max-prompt-tokens is 0"),
-        (["--tokenizer", "/nowhere"], "The model /nowhere is not a folder here"),
         (["--tokenizer", "/usr"], "--tokenizer /usr holds no tokenizer"),
         (["--output", "dev.json"], "The output dev.json is not a .parquet"),
-        (["--output", "/proc/nothing/dev.parquet"], "/proc/nothing/dev.parquet cannot be written"),
     ]:
         finished, output = prepare_bird(*arguments)
         assert finished.exit_code == 2 and sentence in finished.err and not output.exists(), arguments
     (bird / "dev.parquet").write_text("an earlier result")
     for content, sentence in [
-        ("{", "is not JSON"),
         ("{}", "is not a JSON list of records"),
-        ("[]", "holds no record"),
         ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
         ("[" * 100_000, "is not JSON (it is nested too deeply)"),
     ]:
