@@ -4,16 +4,10 @@ import os
 import re
 import subprocess
 
-import yaml
-
-from rl.cluster import programs
-from rl.common.time_limits import COMMAND_GRACE_S
-from rl.configuration.variables import known_variables
 from tests.programs import REPOSITORY
 
 SBATCH = REPOSITORY / "scripts" / "cluster" / "slurm.sbatch"
 RAY = "launch.ray_arguments='--num-cpus=64'"
-PYTORCHJOB = REPOSITORY / "scripts" / "cluster" / "pytorchjob.yaml"
 
 
 def test_sbatch_starts_the_script_on_every_node(tmp_path):
@@ -33,20 +27,3 @@ def test_sbatch_starts_the_script_on_every_node(tmp_path):
 
     without_script = subprocess.run(words[:2], env=environment | job, capture_output=True, text=True, timeout=60)
     assert without_script.returncode == 2 and without_script.stderr.startswith("usage: ") and not without_script.stdout
-
-
-def test_pytorchjob_is_one_head_and_workers_alike():
-    job = yaml.safe_load(PYTORCHJOB.read_text())
-    replicas = job["spec"]["pytorchReplicaSpecs"]
-    assert set(replicas) == {"Master", "Worker"} and replicas["Master"]["replicas"] == 1
-    assert replicas["Master"]["template"] == replicas["Worker"]["template"]
-    pod = replicas["Worker"]["template"]["spec"]
-    [container] = pod["containers"]
-    token, *plain = container["env"]
-    assert token["name"] == "RAY_AUTH_TOKEN" and set(token["valueFrom"]) == {"secretKeyRef"}
-    variables = {variable["name"]: variable["value"] for variable in plain}
-    assert set(variables) <= {*known_variables()} and all(isinstance(value, str) for value in variables.values())
-    assert variables["GPUS_PER_NODE"] == str(container["resources"]["limits"]["nvidia.com/gpu"])
-    # Longer than rl.cluster takes to end a node: the command, then what it left, twice.
-    ending = COMMAND_GRACE_S + programs.PROGRAM_GRACE_S + 2 * programs.KILL_S
-    assert pod["terminationGracePeriodSeconds"] > ending

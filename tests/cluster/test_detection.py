@@ -127,7 +127,6 @@ def test_scontrol_is_asked_for_the_hosts(tmp_path):
         (PLAIN | {"NODE_RANK": "4"}, "NODE_RANK=4 is not between 0 and 3"),
         (PLAIN | {"RAY_AUTH_TOKEN": ""}, "RAY_AUTH_TOKEN is not set: give all nodes of the run the same secret"),
         ({"NNODES": "0"}, "NNODES=0 must be greater than or equal to 1"),
-        ({"NNODES": "two", "NODE_RANK": "0"}, "NNODES='two' must be a valid integer"),
         (SLURM | {"NNODES": "2"}, "NNODES=2, but SLURM has 4 nodes"),
         (SLURM | {"NODE_RANK": "1"}, "NODE_RANK=1, but SLURM calls this node 2"),
         (SLURM | {"SLURM_STEP_ID": ""}, "was not started by srun"),
@@ -148,7 +147,6 @@ def test_what_cannot_be_is_one_sentence(environment, said):
     [
         ({}, False),
         ({"DPH_SCORER": "http://10.0.0.9:5001"}, True),
-        ({"DPH_SCORER": "http://10.0.0.9:5001"} | PLAIN, False),
         ({"DPH_SCORER": "http://10.0.0.9:5001", "RAY_ADDRESS": "10.0.0.1:6379", "NNODES": "4"}, True),
         # As Kubernetes sets it for a service named scorer; a run that joins a Ray does not read it.
         ({"DPH_SCORER": "s:1", "RAY_ADDRESS": "10.0.0.1:6379", "SCORER_PORT": "tcp://10.0.0.5:8000"}, True),

@@ -8,7 +8,6 @@ import pytest
 
 from rl.common import console_filter
 from rl.common.console_filter import Terminal
-from rl.common.console_log import console_log
 
 PROGRAM = """
 import logging, os, subprocess, sys, pathlib
@@ -58,15 +57,6 @@ def test_the_terminal_has_what_people_need_and_the_log_everything(tmp_path):
     assert done.returncode == 2 and done.stderr.splitlines()[-1] == "Error: x is 3; set it to 4."
     log = (tmp_path / "run" / "log.txt").read_text()
     assert log.count("a dump of") == 2 and log.splitlines()[0].startswith("--- 20") and log.count("--- 20") == 2
-
-
-def test_verbose_leaves_it_all_on_the_terminal(tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("VERBOSE", "1")
-    with console_log(tmp_path / "log.txt"):
-        print("a dump of the configuration")
-        sys.stderr.write("torchtitan is not available\n")
-    assert capfd.readouterr() == ("a dump of the configuration\n", "torchtitan is not available\n")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -38,20 +38,6 @@ def environment(folder: Path) -> dict[str, str]:
     return ENVIRONMENT | {name: str(folder / place) for name, place in places.items()} | {"LIMIT_S": str(LIMIT_S)}
 
 
-def run_part(part: str, steps: list[str], folder: Path) -> Path:
-    """Run a part with --small; return the folder of what a lent machine would give back.
-
-    Args:
-        steps: all of them, in order.
-    """
-    out, command = folder / "out", ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
-    done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0, done.stdout + (out / f"{part}.log").read_text()[-4000:]
-    found = [line.split(": ") for line in (out / f"{part}.txt").read_text().splitlines()]
-    assert [name for name, _ in found] == steps and all(ended.startswith("exit 0, ") for _, ended in found)
-    return out
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(TEST_LIMIT_S)
 @pytest.mark.parametrize(
@@ -71,7 +57,11 @@ def run_part(part: str, steps: list[str], folder: Path) -> Path:
 )
 def test_every_part_in_small(part, steps, reports, tmp_path):
     """On a CPU: the programs, the limits of what a lent machine gives back, and what the reports hold."""
-    out = run_part(part, steps, tmp_path)
+    out, command = tmp_path / "out", ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + (out / f"{part}.log").read_text()[-4000:]
+    found = [line.split(": ") for line in (out / f"{part}.txt").read_text().splitlines()]
+    assert [name for name, _ in found] == steps and all(ended.startswith("exit 0, ") for _, ended in found)
     files = {path.name for path in out.iterdir()}
     assert files == {f"{part}.log", f"{part}.txt", *(f"{name}.json" for name in reports)} and len(files) <= 8
 
@@ -124,12 +114,10 @@ def test_the_real_model_ends_where_its_file_says(rehearsed):
         "<|im_end|>",
     )
     assert tokenizer.eos_token_id == model.generation_config.eos_token_id == model.config.eos_token_id == 2
-    # Its template adds a system prompt.
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": "What is 2 + 3?"}], add_generation_prompt=True, tokenize=False
     )
     assert prompt.startswith("<|im_start|>system\nYou are a helpful AI assistant named SmolLM")
-    assert not tokenizer.clean_up_tokenization_spaces
     text = "3*8=24. So \\boxed{24} , then ."
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     # Digits are tokens of their own, as in the original, whose tokenizer splits them first; the file does not say that.

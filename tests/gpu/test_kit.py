@@ -44,15 +44,3 @@ def test_its_wheels_and_the_image_are_all_that_this_project_names(make_kit):
     names = {canonicalize_name(re.match(r"[\w.-]+", line)[0]) for line in named} - {"dph-rl"}
     packed = {*make_kit.listed("base")[""]}
     assert not names - {canonicalize_name(name) for name in packed | IMAGE | UNUSED}
-
-
-def test_the_project_travels_as_files_with_its_entry_points(make_kit, tmp_path):
-    project = tmp_path / "project"
-    project.mkdir()
-    make_kit.make_project(project)
-    [entry_points] = project.glob("dph_rl-*.dist-info/entry_points.txt")
-    assert "dph = verl.dph.plugin:register" in entry_points.read_text()
-    for path in ("verl/dph/config/device/cuda.yaml", "rl/scorer/sql.yaml", "benchmarks/gpu/vllm.txt"):
-        assert (project / path).is_file()
-    assert not (project / "build").exists()
-    assert re.fullmatch("[0-9a-f]{40}\n", (project / "revision").read_text())

@@ -5,7 +5,6 @@ import subprocess
 
 import pytest
 
-from rl.demo.experiment import DEVICES
 from rl.demo.models import MODELS
 from tests.programs import REPOSITORY
 
@@ -30,10 +29,3 @@ def test_clean_demo_removes_what_the_demo_wrote(out, folder):
     """A folder with a space is one word for the shell."""
     assert make("clean-demo", *out).stdout == f"rm -rf {folder}\n"
     assert f" --out {folder} " in make("demo", *out).stdout
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_every_device_of_the_demo_has_its_environment(device):
-    *_, command = make("demo", f"DEVICE={device}").stdout.splitlines()
-    assert ("/.venv-gpu/bin/python" in command) == device.startswith("cuda")
-    assert command.endswith(f" --device {device}") or device == "cpu"  # without the option the model's own, on the CPU

@@ -12,7 +12,6 @@ from verl.trainer.ppo.reward import get_custom_reward_fn
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
 from rl.scorer.client.protocol import ScorerRefused
-from rl.scorer.client.scorer_client import ScorerClient
 from rl.scorer.client.shared import close_shared_clients
 from verl.dph.reward.score import compute_score
 from verl.dph.reward.settings import scorer_settings
@@ -116,25 +115,3 @@ def test_what_cannot_be_asked_is_named(scorer_server, monkeypatch):
         grade("sql", "text", truth(NAMES))
     monkeypatch.setenv("DPH_SCORER", scorer_server)
     assert grade("spider", answer(NAMES), truth(NAMES))["acc"] == 1
-
-
-def test_a_server_with_a_short_queue_is_waited_for(scorer_class, shop_databases, tmp_path):
-    server = scorer_class(shop_databases, tmp_path, server={"max_waiting": 40})
-    server.start()
-
-    async def scenario():
-        async with ScorerClient(server.address, retries=0) as client:
-            await client.score(answer(NAMES), truth(NAMES))
-            some_time = (
-                "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) SELECT sum(i) FROM n)"
-            )
-            texts = (answer(f"SELECT name FROM item WHERE {i} % 2 AND {some_time}") for i in range(128))
-            return await asyncio.gather(*(client.score(text, truth(NAMES)) for text in texts))
-
-    try:
-        scores = asyncio.run(scenario())
-    finally:
-        server.stop()
-    assert [score.acc for score in scores] == [0, 1] * 64
-    assert sum(score.effort.busy_waits for score in scores) > 0
-    assert sum(score.effort.retries for score in scores) == 0

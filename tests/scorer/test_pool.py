@@ -17,7 +17,7 @@ import uvloop
 from rl.scorer import pool
 from rl.scorer.config import MathSettings
 from rl.scorer.math.scoring import MathQuestion, MathScorer
-from rl.scorer.pool import LEAST_SLOW_SECONDS, SLOW_SHARE, WorkerPool, slow_niceness
+from rl.scorer.pool import LEAST_SLOW_SECONDS, WorkerPool, slow_niceness
 from rl.scorer.sql.scoring import GoldCheck, SqlQuestion, SqlScorer
 from tests.scorer.attacks import CAPABILITIES
 from tests.scorer.conftest import SHOP, fenced, running
@@ -149,15 +149,6 @@ def test_a_job_is_slow_beside_recent_ones(before: list[float], seconds: float, s
         return not worker.usable
 
     assert asyncio.run(scenario()) is slow
-
-
-@pytest.mark.parametrize("ordinary", [1, 2, 16])
-@pytest.mark.parametrize("full", [0.5, 1, 4])
-def test_slow_jobs_together_have_their_share_however_many_run(ordinary: int, full: float) -> None:
-    slow = max(round(full * ordinary), 1)
-    # Each step of niceness divides Linux's weight by 1.25.
-    weight = slow * 1.25 ** -slow_niceness(slow, ordinary)
-    assert SLOW_SHARE / 1.15 < weight / ordinary < SLOW_SHARE * 1.15
 
 
 def test_without_the_right_to_renice_a_slow_statement_costs_its_worker(

@@ -103,31 +103,3 @@ def test_a_directory_that_is_being_rewritten_is_read_again(fake, client_of, tmp_
 
     score = asyncio.run(scenario())
     assert score.acc == 1 and score.effort.retries > 0
-
-
-def test_a_server_that_failed_gets_work_again_when_its_heartbeat_says_so(fake, client_of, monkeypatch):
-    """After its rest it is asked for its heartbeat first, and as long as that fails for nothing else."""
-    monkeypatch.setattr("rl.scorer.client.servers.FIRST_REST_S", 0.01)
-    monkeypatch.setattr("rl.scorer.client.servers.LONGEST_PAUSE_S", 0.01)
-
-    async def scenario():
-        async with (
-            fake(fake.status(500), fake.right, heartbeat=503) as sick,
-            fake(fake.right) as good,
-            client_of([sick.address, good.address]) as client,
-        ):
-
-            async def work():
-                for _ in range(12):
-                    await asyncio.sleep(0.02)
-                    assert (await client.score("text", fake.QUESTION)).acc == 1
-
-            await work()
-            while_sick = len(sick.requests), sick.heartbeats
-            sick.heartbeat = 200
-            await work()
-            return while_sick, len(sick.requests), len(good.requests)
-
-    (requests, heartbeats), of_sick, of_good = asyncio.run(scenario())
-    assert requests == 1 and heartbeats > 1
-    assert of_sick > 3 and of_sick + of_good == 24 + 1

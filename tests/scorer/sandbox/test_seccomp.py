@@ -91,15 +91,9 @@ def test_the_filters_decide_by_architecture_number_and_arguments(machine: str) -
     none = verdicts(seccomp.all_but(machine, 77, writes=False, network=False, programs=False))
     assert {none(name) for table in refused for name in groups[table]} == {seccomp.NOT_PERMITTED}
     assert all(none(name) == seccomp.ALLOW for name in groups["COMPUTING"])
-    assert (none("clone", thread), none("clone", parent), none("clone3")) == (
-        seccomp.ALLOW,
-        seccomp.NOT_PERMITTED,
-        seccomp.NO_SUCH_CALL,
-    )
-    assert (none("fcntl", 3, 6), none("fcntl", 3, 8), none("kill", 78)) == (
-        seccomp.ALLOW,
-        *[seccomp.NOT_PERMITTED] * 2,
-    )
+    assert none("clone", thread) == none("fcntl", 3, 6) == seccomp.ALLOW
+    assert {none("clone", parent), none("fcntl", 3, 8), none("kill", 78)} == {seccomp.NOT_PERMITTED}
+    assert none("clone3") == seccomp.NO_SUCH_CALL
     # A socket for its server: local, or TCP.
     for port, families in ((0, {1}), (5432, {2, 10})):
         server = verdicts(seccomp.computing_only(machine, 77, server_port=port))
