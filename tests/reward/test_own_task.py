@@ -14,7 +14,6 @@ from rl.data.questions import scorer_question
 from rl.data.rows import read_rows
 from rl.scorer.client.scorer_client import ScorerClient, ScorerUnavailable
 from rl.scorer.client.shared import close_shared_clients
-from rl.scorer.options import main
 from tests.programs import REPOSITORY, SERVER_PROGRAM, serving
 from verl.dph.reward.score import compute_score
 
@@ -125,25 +124,3 @@ def test_any_json_is_a_ground_truth():
     for truth in (float("nan"), b"\xff", {"x": {1, 2}}):
         with pytest.raises(UserError, match="which JSON cannot hold"):
             scorer_question("task:x", truth)
-
-
-WRONG_FUNCTIONS = {
-    "countdown/reward.py": "is not of the form FILE.py:FUNCTION",
-    "countdown/absent.py:score": "countdown/absent.py does not exist",
-    "countdown/reward.py:absent": "cannot be loaded: AttributeError: module 'reward' has no attribute 'absent'",
-    "countdown/broken.py:score": "cannot be loaded: KeyError: 'x' (line 2); correct",
-}
-
-
-def test_a_task_that_cannot_be_used_stops_the_server_at_its_start(example, monkeypatch, capsys):
-    monkeypatch.chdir(example)
-    (example / "countdown" / "broken.py").write_text("import math\n{}['x']\n")
-    settings = (example / "countdown" / "scorer.yaml").read_text()
-    wrong = {settings.replace("countdown/reward.py:score", name): why for name, why in WRONG_FUNCTIONS.items()}
-    twice = settings + settings[settings.index("  Scorer1") :].replace("Scorer1", "Scorer2")
-    for content, sentence in (wrong | {twice: "two scorers for questions of one kind"}).items():
-        (example / "wrong.yaml").write_text(content)
-        with pytest.raises(SystemExit) as ended:
-            main(["-c", "wrong.yaml", "--port", "0"])
-        said = capsys.readouterr().err
-        assert ended.value.code == 2 and sentence in said and said.count("\n") == 1, said

@@ -39,6 +39,7 @@ def test_a_kernel_without_them_is_one_warning_a_metric_or_an_error(
     (tmp_path / "a.yaml").write_text(f"Scorers: {{Scorer1: {section}}}")
     with pytest.raises(SystemExit, match="2"):
         main(["-c", str(tmp_path / "a.yaml"), "--port", "0"])
+    assert "sandbox is 'required'" in capsys.readouterr().err
     monkeypatch.setattr(confine, "offered", lambda: confine.MECHANISMS)
     assert metric("off") == ['"landlock"} 0.0', '"seccomp"} 0.0']
     check_scorers(settings("required").Scorers.items())

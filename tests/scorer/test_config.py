@@ -6,7 +6,6 @@ import pytest
 
 from rl.scorer.config import (
     WITHOUT_EFFECT_ON_VERDICTS,
-    ScorerSettings,
     SqlSettings,
     TaskSettings,
 )
@@ -65,5 +64,3 @@ def test_what_a_worker_may_do(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(ValueError, match=why):
             TaskSettings.model_validate(named | {"allow": [wrong]})
-    with pytest.raises(ValueError, match="sandbox"):
-        ScorerSettings.model_validate({"sandbox": True})

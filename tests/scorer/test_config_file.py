@@ -41,10 +41,7 @@ WRONG = [
     (MATH + "}}\nScorerSever: {port: 7000}", "unknown key ScorerSever"),
     (MATH + ", num_instances: 1, num_instances: 2}}", "has the key num_instances twice (line 1)"),
     (MATH + ", prediction_seconds: .inf}}", "Scorers.Scorer1.prediction_seconds = inf"),
-    (MATH + '}}\nScorerServer: {log_file: "a\\0b"}', "ScorerServer.log_file cannot be opened: embedded null byte"),
-    (MATH + "}}\nScorerServer: {\nport: 2024-13-45}", "cannot be read: month must be in 1..12"),
     (MATH + ", num_instances: yes}}", "Scorers.Scorer1.num_instances = True: Input should be a valid integer"),
-    ("Scorers: [1]", "Scorers = [1]"),
     ("ScorerServer: {}", "lacks Scorers"),
     ("a: [", "cannot be read"),
 ]

@@ -17,10 +17,8 @@ class FakeScorer:
 
     QUESTION = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "bird"}
 
-    def __init__(self, *steps, port: int = 0, heartbeat: int = 200):
-        self.steps, self.port, self.heartbeat = steps, port, heartbeat
-        self.requests, self.heartbeats = [], 0
-        self.in_flight = self.most_in_flight = 0  # responses
+    def __init__(self, *steps):
+        self.steps, self.requests = steps, []
 
     async def __aenter__(self):
         app = web.Application()
@@ -28,9 +26,8 @@ class FakeScorer:
         app.router.add_get("/heartbeat", self._heartbeat)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
-        self.port = self._runner.addresses[0][1]
-        self.address = f"http://127.0.0.1:{self.port}"
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.address = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(self, *exception):
@@ -39,27 +36,17 @@ class FakeScorer:
     @property
     def sizes(self) -> list[int]:
         """Responses of each request."""
-        return [self._size(body) for body in self.requests]
-
-    @staticmethod
-    def _size(body: dict) -> int:
-        return sum(len(asked["responses"]) for asked in body["questions"])
+        return [sum(len(asked["responses"]) for asked in body["questions"]) for body in self.requests]
 
     async def _score(self, request):
         body = await request.json()
         self.requests.append(body)
-        self.in_flight += self._size(body)
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            step = self.steps[min(len(self.requests), len(self.steps)) - 1]
-            response = step(request, body)
-            return await response if asyncio.iscoroutine(response) else response
-        finally:
-            self.in_flight -= self._size(body)
+        step = self.steps[min(len(self.requests), len(self.steps)) - 1]
+        response = step(request, body)
+        return await response if asyncio.iscoroutine(response) else response
 
     async def _heartbeat(self, request):
-        self.heartbeats += 1
-        return web.json_response({"status": "healthy"}, status=self.heartbeat)
+        return web.json_response({"status": "healthy"})
 
     @classmethod
     def question(cls, number: int) -> dict[str, str]:

@@ -15,8 +15,6 @@ from rl.scorer.sql.execute import StatementError
 from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
 from tests.scorer.conftest import SHOP, fenced, running
 
-# test_compare.py has single cases.
-
 # Few values, so that columns and rows collide; 1 and 1.0 are equal, "1" is neither; Python hashes -1 and -2 alike.
 cells = st.sampled_from([0, 1, 1.0, "1", None, b"1", -1, -2])
 
