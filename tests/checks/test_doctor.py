@@ -1,35 +1,16 @@
-"""The program: the whole of it on this machine, and what it says of runs that cannot start."""
+"""The program: the whole of it on this machine, and what it says of pre-sampling that cannot start."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 
-import pytest
-
-from rl.checks import run
-from rl.checks.doctor import CHECKS, run_findings
-from rl.checks.machine import Machine
 from rl.configuration.arguments import run_of
-from rl.configuration.run import Run
 from tests.checks.conftest import SCRIPT, SMALL
 from tests.programs import REPOSITORY
 from verl.dph.checks import run as of_verl
 
 PRESAMPLE = "scripts/llama/offline_sampling.sh"
-
-
-@pytest.fixture
-def run_with(variables, monkeypatch):
-    """The run of a script and its arguments, with changed variables."""
-
-    def run_with(*arguments: str, **changes: str) -> Run:
-        for name, value in (variables | changes).items():
-            monkeypatch.setenv(name, value)
-        return run_of(arguments[0], arguments[1:])
-
-    return run_with
 
 
 def test_a_run_that_can_start(variables):
@@ -55,35 +36,18 @@ def test_a_run_that_can_start(variables):
     assert "sql.yaml starts: http://127.0.0.1:" in lines["scorer"] and "databases asked: 1" in lines["scorer"]
 
 
-def test_a_wrong_model_and_a_scorer_without_databases(run_with, tmp_path):
-    run = run_with(SCRIPT, "mine", *SMALL, MODEL_PATH=str(tmp_path), DATABASE_PATH=str(tmp_path / "none"))
-    found = dict(run_findings(Machine.of(run), run))
-    assert found["model"].found.startswith(f"actor_rollout_ref.model.path={tmp_path} holds no config.json")
-    assert found["settings"].status == "ok"
-    assert {found[name].found for name in ("rules", "tokenizer", "disk")} == {"not checked, because of model"}
-    assert found["store"].status == "skipped"
-    assert found["data"].found == "8 prompts"
-    assert f"database_path is '{tmp_path}/none', which is not a directory" in found["scorer"].found
-    assert "launch.scorer_config=" in found["scorer"].advice
-
-
-def test_a_tokenizer_of_another_model(run_with, run_files, tmp_path):
+def test_a_tokenizer_of_another_model(variables, run_files, tmp_path, monkeypatch):
     """Pre-sampling, where nothing else loads a tokenizer before Ray; no scorer answers at an address that is given."""
     model = tmp_path / "model"
     shutil.copytree(run_files / "model", model)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"vocab_size": 60}))
     data = {"TRAIN_FILE": str(run_files / "train_wrong.parquet"), "DPH_SCORER": "http://127.0.0.1:1"}
-    run = run_with(PRESAMPLE, MODEL_PATH=str(model), VERL_PLATFORM="cpu", **data)
+    for name, value in (variables | data | {"MODEL_PATH": str(model), "VERL_PLATFORM": "cpu"}).items():
+        monkeypatch.setenv(name, value)
+    run = run_of(PRESAMPLE, ())
     found = dict(of_verl.findings(run.config, run.program, 0.0))
     assert list(found) == ["settings", "groups", "batch", "files", "model", "rules", "tokenizer", "data", "scorer"]
     assert found["settings"].found == "1 x 1 ranks on cpu"
     assert "has 64 tokens and its config.json a vocab_size of 60" in found["tokenizer"].found
     assert found["scorer"].status == "fail" and "127.0.0.1:1" in found["scorer"].found
-
-
-def test_the_page_lists_every_check():
-    tables = re.findall(r"^\| ([^|]+) \|", (REPOSITORY / "docs" / "howto" / "plan.md").read_text(), re.MULTILINE)
-    listed = {name for cell in tables for name in cell.split(", ")}
-    checks = [*CHECKS, *run.CHECKS, *of_verl.CHECKS[of_verl.MAIN], *of_verl.CHECKS[of_verl.PRESAMPLE]]
-    assert {check.name for check in checks} <= listed

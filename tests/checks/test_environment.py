@@ -20,7 +20,6 @@ def test_versions():
         (environment.python, "cuda", {"python": "3.11.9"}, "warn", "exist only for 3.12"),
         (environment.verl, "cpu", {"verl": "0.10.0"}, "fail", "0.10.0: verl.dph overrides hooks of 0.9.1"),
         (environment.vllm, "cuda", {"vllm": None}, "fail", "not installed"),
-        (environment.vllm, "cpu", {"vllm": None}, "skipped", "the rollout on a CPU is hf"),
         (environment.vllm, "cuda", {"errors": {"vllm": "undefined symbol"}}, "fail", "undefined symbol"),
         (environment.torch, "cuda", {"cuda": None}, "fail", "built without CUDA"),
         (environment.torch, "cpu", {"cuda": None, "errors": {"gpus": "no driver"}}, "ok", "2.11.0"),
@@ -32,13 +31,3 @@ def test_versions():
 def test_the_verl_that_is_expected_is_the_one_that_is_pinned():
     with open("requirements-common.txt") as file:
         assert [line.strip() for line in file if line.startswith("verl")] == [f"verl=={environment.VERL}"]
-
-
-def test_gpus():
-    assert environment.gpus(machine()).found == "8 x NVIDIA H100 80GB HBM3, a product in bfloat16 on each"
-    assert environment.gpus(machine("cpu")).status == "skipped"
-    assert "none is visible, and the run asks for 1" in environment.gpus(machine(gpus=[])).found
-    finding = environment.gpus(machine(gpus=[GPUS[0], GPUS[0] | {"free": 40 * GB}]))
-    assert finding.status == "warn" and "in use: GPU 1 40 GB" in finding.found
-    finding = environment.gpus(machine(errors={"gpus": "The NVIDIA driver on your system is too old"}))
-    assert finding.status == "fail" and "driver on your system is too old" in finding.found

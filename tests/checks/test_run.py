@@ -219,13 +219,6 @@ def test_a_row_that_cannot_be_trained_on_is_named(run, changes, sentence):
     assert re.search(sentence, run.rejection())
 
 
-@pytest.mark.parametrize("key", ["data.train_files", "data.val_files"])
-def test_a_file_that_is_no_parquet_is_named(run, tmp_path, key):
-    damaged = tmp_path / "damaged.parquet"
-    damaged.write_text("no parquet")
-    assert run.rejection({key: str(damaged)}).startswith(f"{damaged} cannot be read as parquet (")
-
-
 def test_an_unregistered_plugin_is_rejected(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("verl.dph.plugin.registered", False)

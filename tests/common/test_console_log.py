@@ -4,8 +4,6 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from rl.common import console_filter
 from rl.common.console_filter import Terminal
 
@@ -57,21 +55,6 @@ def test_the_terminal_has_what_people_need_and_the_log_everything(tmp_path):
     assert done.returncode == 2 and done.stderr.splitlines()[-1] == "Error: x is 3; set it to 4."
     log = (tmp_path / "run" / "log.txt").read_text()
     assert log.count("a dump of") == 2 and log.splitlines()[0].startswith("--- 20") and log.count("--- 20") == 2
-
-
-@pytest.mark.parametrize(
-    "line, text",
-    [
-        ("\x1b[36m(TaskRunner pid=5, ip=10.0.0.1)\x1b[0m dph: rehearsing js", "rehearsing js"),
-        ("(TaskRunner pid=5) step:3 - critic/rewards/mean:0.25", "step:3 reward 0.25"),
-        ("\x1b[36m(pid=5)\x1b[0m UserWarning: veomni engine is not available", None),
-        ("(HFServer pid=5) Loading weights:   0%|          | 0/12", None),
-        ("(WorkerDict pid=5) ERROR: CUDA out of memory", "ERROR: CUDA out of memory"),
-        ("WARNING:2026-11-22:target_num_threads 8 should not exceed 2", None),
-    ],
-)
-def test_lines_of_other_processes(line, text):
-    assert Terminal().shown(line) == text
 
 
 def test_an_error_that_all_rollouts_have_is_shown_once_with_its_cause():

@@ -104,8 +104,6 @@ def test_the_variables_of_the_scripts_are_read(tmp_path, of_eight, run_program, 
     assert ids(tmp_path / "home" / "d" / "train_wrong.parquet") == [50], "math drops prompts that no sample solved"
     assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
     assert "The experiment 'nothing' does not exist" in run_program(PROGRAM, "--experiment", "nothing")
-    monkeypatch.setenv("SAMPLES", "0.jsonl")
-    assert "SAMPLES is not read any more: unset it, and give launch.samples=0.jsonl" in run_program(PROGRAM)
 
 
 def test_a_second_split_forgets_what_a_store_found_of_the_first(tmp_path, of_eight, run_program):
