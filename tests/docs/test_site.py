@@ -1,8 +1,6 @@
 """The documentation's site: its pages, and what is generated into them."""
 
 import re
-import tomllib
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,18 +8,6 @@ from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.programs import PROGRAMS
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
 from tests.docs.conftest import DOCS, site_module
-from tests.programs import REPOSITORY
-
-
-def test_the_navigation_has_every_page():
-    def pages(entries: list) -> Iterator[str]:
-        for entry in entries:
-            for value in entry.values():
-                yield from [value] if isinstance(value, str) else pages(value)
-
-    project = tomllib.loads((REPOSITORY / "zensical.toml").read_text())["project"]
-    listed = list(pages(project["nav"]))
-    assert sorted(listed) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 
 def test_every_setting_and_script_variable_is_in_the_reference():

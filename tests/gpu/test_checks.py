@@ -40,30 +40,18 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(TEST_LIMIT_S)
-@pytest.mark.parametrize(
-    ("part", "steps", "reports"),
-    [
-        (
-            "first",
-            ["versions", "log_probs", "update_fp32", "update_bf16", "actor_update_1b"],
-            ["update_cpu", "update_fp32", "update_bf16", "actor_update_1b"],
-        ),
-        (
-            "long",
-            ["actor_update_1b_long", "actor_update_1b_padded"],
-            ["actor_update_1b_long", "actor_update_1b_padded"],
-        ),
-    ],
-)
-def test_every_part_in_small(part, steps, reports, tmp_path):
+def test_the_first_part_in_small(tmp_path):
     """On a CPU: the programs, the limits of what a lent machine gives back, and what the reports hold."""
-    out, command = tmp_path / "out", ["bash", str(FOLDER / "on_device.sh"), part, "--small"]
+    out, command = tmp_path / "out", ["bash", str(FOLDER / "on_device.sh"), "first", "--small"]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + (out / f"{part}.log").read_text()[-4000:]
-    found = [line.split(": ") for line in (out / f"{part}.txt").read_text().splitlines()]
-    assert [name for name, _ in found] == steps and all(ended.startswith("exit 0, ") for _, ended in found)
+    assert done.returncode == 0, done.stdout + (out / "first.log").read_text()[-4000:]
+    found = [line.split(": ") for line in (out / "first.txt").read_text().splitlines()]
+    steps = ["log_probs", "update_fp32", "update_bf16", "actor_update_1b"]
+    assert [name for name, _ in found] == ["versions", *steps]
+    assert all(ended.startswith("exit 0, ") for _, ended in found)
     files = {path.name for path in out.iterdir()}
-    assert files == {f"{part}.log", f"{part}.txt", *(f"{name}.json" for name in reports)} and len(files) <= 8
+    reports = {f"{name}.json" for name in ("update_cpu", *steps[1:])}
+    assert files == {"first.log", "first.txt"} | reports and len(files) <= 8
 
 
 STEPS = ["versions", "alone", "store", "maxrl", "stopped", "dph_js", "report", "hf"]
@@ -122,9 +110,6 @@ def test_the_real_model_ends_where_its_file_says(rehearsed):
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     # Digits are tokens of their own, as in the original, whose tokenizer splits them first; the file does not say that.
     assert tokenizer.tokenize("24 of 137") == ["2", "4", "Ġof", "Ġ", "1", "3", "7"]
-    ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
-    answer = model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
-    assert "5" in tokenizer.decode(answer) and answer[-1] == tokenizer.eos_token_id
 
 
 @pytest.mark.slow

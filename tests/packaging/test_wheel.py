@@ -46,22 +46,6 @@ def test_its_entry_points(files):
         assert line in entry_points
 
 
-def test_dph_starts_from_the_wheel_alone(wheel, tmp_path):
-    venv = installed(f"dph-rl @ {wheel.as_uri()}", tmp_path)
-
-    def dph(*arguments: str) -> str:
-        done = subprocess.run(
-            [venv / "bin" / "dph", *arguments], env={}, cwd=tmp_path, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert "dph COMMAND --help" in dph("--help")
-    assert "verl not installed\n" in dph("version")
-    assert "evaluate.models" in dph("evaluate", "--help")  # from the YAML
-    assert "usage: dph scorer" in dph("scorer", "--help")
-
-
 def test_the_scorer_serves_from_its_extra_alone(wheel, tmp_path):
     """The commands of docs/howto/scorer.md, with the server on a free port."""
     venv = installed(f"dph-rl[scorer] @ {wheel.as_uri()}", tmp_path)
