@@ -166,7 +166,9 @@ def main(arguments: list[str] | None = None) -> None:
     parts["older"] = means(older, without=values["methods"])
     # The site wants tables apart from other lines.
     PAGE.write_text(written(PAGE.read_text(), {name: f"\n{table}\n" for name, table in parts.items()}))
-    TUTORIAL.write_text(written(TUTORIAL.read_text(), {"pretrained": f"\n{recorded_table(pretrained)}\n"}))
+    recorded = {"pretrained": pretrained, "control": json.loads((STUDY / "pretrained_control.json").read_text())}
+    tables = {name: f"\n{recorded_table(rows)}\n" for name, rows in recorded.items()}
+    TUTORIAL.write_text(written(TUTORIAL.read_text(), tables))
     README.write_text(written(README.read_text(), {"board": in_readme(values)}))
     for name, picture in (answer_pictures() | pareto_files(trade_offs_over_seeds(values))).items():
         (STUDY / name).write_text(picture)
