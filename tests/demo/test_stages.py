@@ -11,7 +11,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, process_tree
 from rl.demo import stages
-from rl.demo.stages import Pipeline, Running, Stage, samples_drawn, steps_trained
+from rl.demo.stages import Pipeline, Stage, steps_trained
 
 
 @pytest.fixture(autouse=True)
@@ -149,40 +149,6 @@ Pipeline(Path({str(tmp_path)!r}), {{}}).run([Stage("a", {forever!r})])
     assert len(tree) == 2 and not alive
 
 
-@pytest.mark.parametrize("text", ["no json", "[]", '{"settings": {}}'])
-def test_a_file_that_is_not_a_mark_is_named(text, tmp_path):
-    (tmp_path / "stages").mkdir()
-    (tmp_path / "stages" / "a.json").write_text(text)
-    with pytest.raises(UserError, match="a.json is not the mark of a stage: delete it"):
-        Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
-
-
-@pytest.mark.parametrize(
-    "looks",
-    [
-        # The first line has no estimate: what was done before is not in the rate.
-        [(1060, 60, ""), (1120, 70, "  left 01:00")],
-        # A run that was killed after its checkpoint repeats steps.
-        [(1060, 69, ""), (1120, 61, ""), (1180, 62, "  left 18:00")],
-    ],
-)
-def test_the_rest_is_estimated_from_the_steps_since_the_last_line(looks):
-    steps = [0]
-    training = Stage("train", [], count=lambda: (steps[0], 80, f"step {steps[0]}/80"))
-    running = Running(training, None)
-    for now, steps[0], left in looks:
-        assert running.line(now) == f"step {steps[0]}/80{left}"
-
-
-def test_a_line_is_written_at_the_start_while_it_runs_and_at_the_end(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(stages, "LINE_SECONDS", 0.1)
-    Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "time.sleep(.5)"), stage(tmp_path, "b")])
-    lines = capsys.readouterr().err.splitlines()
-    said = [line.partition(" done) ")[2] for line in lines]
-    assert said[0] == "a  starts" and said[1] == "a  running for 00:00" and lines[-1].startswith("00:0")
-    assert "(1/2 done) a  done in 00:0" in "".join(lines) and "(2/2 done) b  done in 00:0" in lines[-1]
-
-
 def test_what_is_there_is_counted_while_it_is_written(tmp_path):
     run = tmp_path / "runs" / "grpo"
     assert steps_trained(run, 80) == (0, 80, "step 0/80")
@@ -197,7 +163,3 @@ def test_what_is_there_is_counted_while_it_is_written(tmp_path):
     assert steps_trained(run, 80)[0] == 36
     resumed.write_text(rows[19] + "\n")
     assert steps_trained(run, 80)[0] == 20
-    samples = tmp_path / "0.jsonl"
-    assert samples_drawn([samples], 3072) == (0, 3072, "sample 0/3,072")
-    samples.write_text("{}\n" * 1500 + "{")
-    assert samples_drawn([samples], 3072) == (1500, 3072, "sample 1,500/3,072")

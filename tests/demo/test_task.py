@@ -6,11 +6,10 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from rl.common.errors import UserError
 from rl.data.questions import scorer_question
 from rl.demo import word_problems
-from rl.demo.questions import AMBIGUOUS_SHARE, FIRST_READING_SHARE, PARENT_ROWS, SCHEMAS, STYLE_NAMES
-from rl.demo.task import MOST_ROWS, TaskSettings, main, make_math_task, make_task
+from rl.demo.questions import PARENT_ROWS, SCHEMAS, STYLE_NAMES
+from rl.demo.task import MOST_ROWS, TaskSettings, make_math_task, make_task
 from rl.demo.tokenizer import QUESTION_HEADING
 
 SIZES = {"train": 40, "test_in_domain": 20, "test_out_of_domain": 20, "sft": 150}
@@ -57,33 +56,6 @@ def test_rows_have_the_papers_format_and_gold_that_runs(small_task, databases):
     assert schemas["test_out_of_domain"] == {"flights", "clinic"} and len(schemas["sft"]) == 4
 
 
-def test_half_of_the_questions_do_not_say_which_number_they_ask_for(tmp_path):
-    make_task(tmp_path, TaskSettings(sft=2000))
-    for name in ("train", "sft"):
-        rows = read(tmp_path, name)
-        ambiguous = [row for row in rows if row["extra_info"]["ambiguous"]]
-        assert {" figures of " in question_of(row) for row in ambiguous} == {True}
-        assert not any("figures" in question_of(row).split() for row in rows if not row["extra_info"]["ambiguous"])
-        # Of the draws; some are rejected. 0.1 is four standard errors of the smaller file.
-        assert abs(len(ambiguous) / len(rows) - AMBIGUOUS_SHARE) < 0.1
-        first = 0
-        for row in ambiguous:
-            schema = next(schema for schema in SCHEMAS if schema.name == row["extra_info"]["schema"])
-            numbers = [f"{schema.parent.name}.{number.name}" for number in schema.parent.numbers]
-            requested = row["reward_model"]["ground_truth"]["gold_sql"].split()[1]
-            first += numbers.index(requested) == 0
-        assert abs(first / len(ambiguous) - FIRST_READING_SHARE) < 0.1
-
-
-def test_a_prompt_is_a_whole_task(small_task):
-    row = next(row for row in read(small_task, "train") if row["extra_info"]["schema"] == "shop")
-    prompt = row["prompt"][0]["content"]
-    assert "CREATE TABLE customers (" in prompt and "```sql\n" in prompt and prompt.count(QUESTION_HEADING) == 1
-    assert "    FOREIGN KEY (customer_id) REFERENCES customers (id)\n" in prompt
-    assert "    name TEXT, -- e.g. 'shop_00', 'shop_01'" in prompt
-    assert 200 <= len(prompt.split()) <= 300
-
-
 def test_a_seed_decides_every_byte_and_the_training_set_changes_no_test_set(tmp_path):
     settings = {"one": TINY, "same": TINY, "seed": replace(TINY, seed=4), "larger": replace(TINY, train=9)}
     for folder, of_folder in settings.items():
@@ -113,29 +85,6 @@ def test_the_anchor_has_prompts_alone_about_one_database_out_of_domain(small_tas
     others = [row for name in SIZES for row in read(small_task, name)]
     assert not {row["id"] for row in rows} & {row["id"] for row in others}
     assert not {question_of(row) for row in rows} & {question_of(row) for row in others}
-
-
-def test_too_few_questions_are_an_error(tmp_path, monkeypatch):
-    settings = replace(TINY, eval=2)
-    make_task(tmp_path, settings)
-    assert len({question_of(row) for row in read(tmp_path, "test_in_domain")}) == 2
-    monkeypatch.setattr("rl.demo.task.MOST_ROWS", 0)
-    with pytest.raises(UserError, match="test_in_domain cannot have 2 questions: 100 draws gave 0 distinct ones"):
-        make_task(tmp_path, settings)
-
-
-def test_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("rl.demo.task.make_task", lambda folder, settings: make_task(folder, replace(settings, sft=5)))
-    arguments = ["task", "--out", str(tmp_path / "task"), "--train", "7", "--seed", "2", "--eval"]
-    monkeypatch.setattr("sys.argv", [*arguments, "5"])
-    main()
-    assert capsys.readouterr().out == f"Wrote the demo's task to {tmp_path / 'task'}.\n"
-    assert [len(read(tmp_path / "task", name)) for name in SIZES] == [7, 5, 5, 5]
-    monkeypatch.setattr("sys.argv", [*arguments, "0"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("Error: test_in_domain cannot have 0 questions: ")
 
 
 def test_rows_have_the_format_of_math_and_no_problem_occurs_twice(math_task):

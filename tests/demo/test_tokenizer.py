@@ -1,11 +1,8 @@
 """Text and tokens: nothing is unknown, nothing is lost, and the template hands on the question only."""
 
 import random
-import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from transformers import AutoTokenizer, LlamaConfig
 
 from rl.data.prepare.prompt_template import sql_prompt
@@ -48,17 +45,6 @@ def test_questions_and_solutions_survive_and_fit(loaded):
             assert len(ids) + 1 <= MOST_RESPONSE_TOKENS
 
 
-@example(["\n", FENCE_OPEN])
-@given(st.lists(st.sampled_from([token for token in vocabulary() if not token.startswith("<|")]), max_size=30))
-def test_any_tokens_survive_text(tokens):
-    ids = TOKENIZER.convert_tokens_to_ids(tokens)
-    text = TOKENIZER.decode(ids)
-    # Newlines that touch can be read in more than one way ("```" is not a word), all others in one.
-    if "\n\n" not in text:
-        assert TOKENIZER.decode(encode(TOKENIZER, text)) == text
-        assert TOKENIZER.unk_token_id not in encode(TOKENIZER, text)
-
-
 def test_the_template_hands_on_the_question_only(loaded):
     question = "shop : show name of customers having any order where total above 40 ?"
     text = loaded.apply_chat_template(messages(question), add_generation_prompt=True, tokenize=False)
@@ -77,5 +63,3 @@ def test_special_tokens_and_fences(loaded):
     assert special == (0, 1, 2, 3)
     ids = encode(loaded, "```sql\n/*IN*/ SELECT customers.name\n```")
     assert loaded.convert_ids_to_tokens(ids) == [FENCE_OPEN, "/*IN*/", "SELECT", "customers.name", FENCE_CLOSE]
-    blocks = re.findall(r"```sql\s*(.*?)\s*```", loaded.decode(ids), re.DOTALL)
-    assert blocks == ["/*IN*/ SELECT customers.name"]

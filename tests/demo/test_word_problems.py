@@ -12,7 +12,6 @@ from rl.demo.word_problems import (
     IN_DOMAIN,
     OUT_OF_DOMAIN,
     RL_MIX,
-    SFT_MIX,
     STYLES,
     draw_problem,
     solutions,
@@ -66,12 +65,3 @@ def test_half_of_the_problems_do_not_say_which_number_they_ask_for(problems):
     # Four standard errors of 1,500 draws are 0.05.
     assert abs(len(ambiguous) / DRAWS - AMBIGUOUS_SHARE) < 0.05
     assert abs(first / len(ambiguous) - FIRST_READING_SHARE) < 0.05
-
-
-def test_fine_tuning_sees_problems_with_two_operations_rarely(problems):
-    def share(found) -> float:
-        plain = [problem for problem in found if not problem.ambiguous]
-        return sum(len(problem.steps) == 2 for problem in plain) / len(plain)
-
-    # 2 of 14 and 4 of 8 by the weights.
-    assert abs(share(drawn(SFT_MIX)) - 2 / 14) < 0.05 and abs(share(problems) - 4 / 8) < 0.05
