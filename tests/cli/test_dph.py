@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -10,8 +9,6 @@ import pytest
 
 from rl import cli
 from rl.configuration.arguments import run_of
-from rl.configuration.methods import KINDS, PREPARATION, PREPARATIONS, methods
-from rl.launch import commands
 from tests.programs import REPOSITORY
 
 PROMISED = (
@@ -59,22 +56,6 @@ def test_the_overview_names_every_command(capsys):
     assert {name.partition(" ")[0] for name in cli.COMMANDS} == {*PROMISED}
 
 
-@pytest.mark.parametrize("name", [*cli.COMMANDS, *cli.GROUPS])
-def test_help_has_an_example_that_the_parser_takes(capsys, name):
-    code, out, _ = run(capsys, *name.split(), "--help")
-    assert code == 0 and out.startswith(f"usage: dph {name} ")
-    example = out.splitlines()[-1].strip()
-    assert example.startswith(f"dph {name}")
-    if name not in cli.GROUPS:
-        words = example.split(f"dph {name}")[1].split()
-        cli.parser_of(name).parse_known_args(words)
-
-
-def test_an_unknown_command_names_the_nearest(capsys):
-    for words, hint in {"prepare brid": "did you mean 'dph prepare bird'?", "zzz": "see dph --help."}.items():
-        assert run(capsys, *words.split()) == (2, "", f"Error: 'dph {words}' is not a command; {hint}\n")
-
-
 @pytest.mark.parametrize(
     ("words", "launched"),
     [
@@ -98,24 +79,6 @@ def test_the_launcher_is_started(monkeypatch, words, launched):
     assert run.usage.startswith(f"usage: dph {f'train {method}' if words.startswith('train') else words.split()[0]} ")
 
 
-def test_train_alone_names_every_method_and_where_it_comes_from(capsys):
-    code, out, err = run(capsys, "train")
-    assert (code, err) == (0, "") and run(capsys, "train", "--list")[1] == out
-    listed = [line.split()[0] for line in out.splitlines() if re.match(r"  \w+  +\S", line)]
-    assert listed[0] == "recipe" and sorted(listed) == sorted(methods(*KINDS))
-    assert {*PREPARATIONS.values()} == {*methods(PREPARATION)}  # which have commands of their own
-    assert out.index("The paper's\n") < out.index("  alpha ") < out.index("Baselines ") < out.index("  kl_cov ")
-    assert max(map(len, out.splitlines())) <= 100
-    assert out.splitlines()[-1].strip().startswith("dph train js_kl ")
-
-
-def test_without_a_checkout_there_is_no_launcher(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(commands, "CHECKOUT", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    code, _, err = run(capsys, "train", "grpo", "run")
-    assert code == 2 and len(err.splitlines()) == 1 and "scripts/lib/run.sh of a checkout" in err
-
-
 def test_without_verl_a_sentence_says_how_to_activate_the_environment():
     code = "import sys; from rl.cli import main; sys.exit(main(['evaluate', 'a=1']))"
     # -S: without the environment's packages; the checkout's own verl/ is there.
@@ -124,16 +87,9 @@ def test_without_verl_a_sentence_says_how_to_activate_the_environment():
     assert "has no verl: activate the environment" in done.stderr
 
 
-def test_evaluate_is_handed_over(monkeypatch, capsys):
+def test_evaluate_is_handed_over(monkeypatch):
     started = []
     monkeypatch.setattr(cli, "verl_folder", lambda: None)
     monkeypatch.setattr(os, "execv", lambda file, command: started.append(command))
     cli.main(["evaluate", "evaluate.n=4", "--cfg", "job"])
     assert started == [[sys.executable, "-m", "verl.dph.evaluate", "evaluate.n=4", "--cfg", "job"]]
-    text = run(capsys, "evaluate", "--help")[1]
-    assert text.startswith("usage: dph evaluate ") and "docs/reference/settings.md" in text
-
-
-def test_version(capsys):
-    code, out, _ = run(capsys, "--version")
-    assert code == 0 and out.startswith("dph-rl ") and f"python {sys.version.split()[0]}\n" in out

@@ -11,7 +11,6 @@ from transformers.dependency_versions_table import deps
 
 from rl.common.errors import UserError
 from tests.training.conftest import ACTOR, MODEL
-from verl.dph import cpu
 from verl.dph.config import attention
 
 TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"
@@ -89,11 +88,6 @@ CHOICES = {
         "sdpa",
         "because flash-attn is not installed and kernels 99.0 is not the version that transformers needs (kernels",
     ),
-    "none": (
-        {},
-        "sdpa",
-        "because flash-attn is not installed and kernels is not installed.",
-    ),
 }
 
 
@@ -140,16 +134,6 @@ def test_what_is_configured_stays(installed, on_gpus, caplog):
     assert padded.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 16384
 
 
-def test_a_configured_attention_that_is_missing_is_named(installed, on_gpus):
-    installed(kernels=OFFLINE)
-    with pytest.raises(UserError) as error:
-        attention.complete(on_gpus(**{ATTENTION: "kernels-community/x"}))
-    message = str(error.value)
-    assert message.startswith(f"{MODEL}override_config.attn_implementation=kernels-community/x")
-    assert "kernels cannot fetch kernels-community/x (no route" in message and "\n" not in message
-    assert message.endswith("or leave the setting out to use sdpa.")
-
-
 def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
     """A store without bfloat16's rounding needs float32: on a GPU the kernel would raise in the first forward pass."""
     installed(flash_attn=WORKS, kernels=FETCHES)
@@ -161,14 +145,6 @@ def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
     assert caplog.messages[0].startswith(f"{because}mixed_precision.param_dtype=fp32).")
     with pytest.raises(UserError, match="does not support float32"):
         attention.complete(on_gpus(**{FLOAT32: "fp32", ATTENTION: "flash_attention_2"}))
-
-
-def test_on_a_cpu_nothing_is_chosen(run, caplog):
-    cpu.register()  # as verl's plugin does where VERL_PLATFORM=cpu before verl is imported
-    config = run.prepare()
-    assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
-    assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu == 16384
-    assert not [line for line in caplog.messages if line.startswith("Attention")]
 
 
 def test_a_critic_has_the_attention_of_its_config(random_model, monkeypatch):

@@ -1,14 +1,10 @@
 """The device when nothing is said, and what cannot be; tests/road starts the programs as a user does."""
 
-import importlib.util
 import os
 
 import pytest
 
-from rl.common.errors import UserError
-from rl.configuration.compose import compose
 from verl.dph.config import device_choice
-from verl.dph.sampling.rollout_engine import check_platform
 
 HERE = ["python", "-m", "verl.dph.presample"]
 
@@ -54,22 +50,3 @@ def test_overrides_stand_together():
     assert add(["--cfg", "job"], ["device=cpu"]) == ["device=cpu", "--cfg", "job"]
     assert add(["a=1", "--cfg", "job"], ["device=cpu"]) == ["device=cpu", "a=1", "--cfg", "job"]
     assert add(["--cfg", "job", "--resolve", "a=1"], ["b=2"]) == ["--cfg", "job", "--resolve", "b=2", "a=1"]
-
-
-def test_a_gpu_that_is_not_there_is_named(machine):
-    machine(False)
-    device_choice.check_device("cpu")
-    with pytest.raises(UserError, match="device=cuda needs a GPU, and torch finds none here: .* pass device=cpu"):
-        device_choice.check_device("cuda")
-    machine(True)
-    device_choice.check_device("cuda")
-
-
-def test_vllm_that_is_not_installed_is_named(machine):
-    """tests/vllm trains with it."""
-    machine(False, VERL_PLATFORM="cpu")
-    config = compose("dph_trainer", ["device=cpu", "device=cpu_vllm"])
-    assert config.trainer.device == "cpu" and config.actor_rollout_ref.rollout.name == "vllm"
-    assert importlib.util.find_spec("vllm") is None
-    with pytest.raises(UserError, match="rollout.name=vllm needs vLLM.*make install-vllm"):
-        check_platform(config)

@@ -9,13 +9,6 @@ from rl.configuration.names import CHECKOUT
 pytestmark = pytest.mark.usefixtures("environment")
 
 
-def test_an_experiment_by_name():
-    run = run_of("js_kl", ["my_run", "0.2", "experiment=qwen_math", "trainer.save_freq=2"])
-    assert run.experiment.name == "qwen_math" and run.values["trainer.experiment_name"] == "my_run"
-    with pytest.raises(UserError, match="The experiment 'nothing' does not exist: give demo, "):
-        run_of("js_kl", ["my_run", "experiment=nothing"])
-
-
 @pytest.mark.parametrize("name", ["2024_11_27", "1_11", "3_0.05", "null", "True", "nan", "1e5_", "my_run"])
 def test_a_name_that_hydra_would_read_as_a_number_is_the_runs_name(environment, name):
     """2024_11_27 was the folder 20241127, which 20_241_127 was too."""
@@ -34,10 +27,8 @@ def test_a_script_can_be_named_in_its_own_folder(monkeypatch):
         (["scripts/llama/grpo.sh"], "has no NAME; usage: bash scripts/llama/grpo.sh NAME [seed] "),
         (["scripts/llama/js_kl.sh", "0.2"], "NAME is '0.2', a number: give the run's NAME first; usage: bash "),
         (["jskl", "run"], "script of scripts/llama or scripts/qwen; did you mean 'js_kl'?"),
-        (["js_kl", "a/b"], "NAME is 'a/b'"),
         (["grpo", "run", "1", "2"], "'2' is neither KEY=VALUE nor a positional argument"),
         (["js_kl", "run", "0.2", "--seed=3"], "--seed=3 is unknown: the options are --dry-run and"),
-        (["offline_sampling", "0.2"], "a number: give the run's NAME first; usage: dph presample [NAME] [seed] "),
         (["scripts/other/js_kl.sh", "run"], "'scripts/other/js_kl.sh' is neither a method nor"),
     ],
 )

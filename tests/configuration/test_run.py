@@ -29,14 +29,6 @@ def test_a_script_s_run(environment):
     assert not any(key.startswith("launch") for key in run.values)
 
 
-def test_a_method_s_name_and_the_environment_s_settings(environment):
-    environment(MODEL_PATH="/models/mine", DEVICE="cpu", SEED="7")
-    run = run_of("grpo", ["--dry-run=config", "my_run", "experiment=llama_math"])
-    assert (run.environment["VERL_PLATFORM"], run.device, run.values["data.seed"]) == ("cpu", "cpu", 7)
-    assert run.experiment.name == "llama_math" and run.dry_run == "config"
-    assert run.values["actor_rollout_ref.model.path"] == "/models/mine"
-
-
 @pytest.fixture
 def own(tmp_path, environment):
     """Write an experiment of one's own; its path as a word of the command line."""
@@ -180,6 +172,7 @@ def test_a_gpu_that_is_hidden_is_not_there(tmp_path, monkeypatch, file):
     assert not has_gpu(tmp_path) and devices("cuda", tmp_path) == 8
     (tmp_path / file).touch()
     assert has_gpu(tmp_path) and devices("cuda", tmp_path) == 1
-    for visible, found in (("1", True), ("", False), ("-1", False)):
+    for visible, found in (("", False), ("-1", False), ("2,3,5", True)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         assert has_gpu(tmp_path) == found
+    assert devices("cuda", tmp_path) == 3

@@ -35,19 +35,19 @@ print(json.dumps([sys.argv[1:], dict(os.environ)]), file=open(os.environ["RECORD
 sys.exit(int(os.environ.get("RECORDER_EXITS", 0)))' "$@"
 """
 GROUPS = ("experiment=", "method=", "device=")
-_compose = compose.compose  # which the tests replace
+hydras_compose = compose.compose  # which the tests replace
 
 
 @functools.cache
 def composed(config_name: str, *groups: str) -> DictConfig:
     """Hydra's own composition."""
-    return _compose(config_name, groups)
+    return hydras_compose(config_name, groups)
 
 
 def composed_faster(config_name: str, overrides: list[str], folder: Path | None = None) -> DictConfig:
     """The same as rl.configuration.compose.compose; a twentieth of its time where the groups were composed before."""
     if folder is not None:
-        return _compose(config_name, overrides, folder)
+        return hydras_compose(config_name, overrides, folder)
     config = copy.deepcopy(composed(config_name, *(word for word in overrides if word.startswith(GROUPS))))
     others = [word for word in overrides if not word.startswith(GROUPS)]
     with compose.override_errors_explained(config_name):
@@ -70,18 +70,11 @@ class Started:
         assert flag == "-m" and [word.partition("=")[0] for word in overrides[:2]] == ["experiment", "method"]
         return cls(module, overrides, environment)
 
-    def config(self) -> DictConfig:
+    def config(self, composer=composed_faster) -> DictConfig:
         """The configuration that the program would see, resolved."""
         with mock.patch.dict(os.environ, self.environment, clear=True):
             variables.register()
-            config = composed_faster(compose.CONFIG_OF[self.module], self.overrides)
-            settle(config)
-            return config
-
-    def composed_by_hydra(self) -> DictConfig:
-        """The same without the tests' shortcut."""
-        with mock.patch.dict(os.environ, self.environment, clear=True):
-            config = _compose(compose.CONFIG_OF[self.module], self.overrides)
+            config = composer(compose.CONFIG_OF[self.module], self.overrides)
             settle(config)
             return config
 
@@ -107,10 +100,6 @@ class Launcher:
         self.environment |= {"PYTHON": str(recorder), "RECORD": str(self.record), "OUTPUT_DIR": str(folder / "out")}
         # With a scorer, and on one machine, the program is all that a script starts.
         self.environment |= {"DPH_SCORER": "http://127.0.0.1:5001", "DEVICE": "cuda"}
-
-    def script(self, script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-        """Run the script itself; `script` is a path below scripts, without .sh."""
-        return self.bash(str(SCRIPTS / f"{script}.sh"), *arguments, **environment)
 
     def bash(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         return subprocess.run(

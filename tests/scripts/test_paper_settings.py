@@ -9,9 +9,8 @@ from verl.utils.config import validate_config
 
 from rl.checks.run import settings
 from rl.configuration.variables import flat
-from rl.data.benchmarks import MATH_TESTS
-from rl.data.questions import scorer_question
 from tests.programs import REPOSITORY
+from tests.scripts.conftest import hydras_compose
 from verl.dph.checks.run import MAIN, Subject, rules_of_training
 from verl.dph.config import attention
 from verl.dph.training import config as training_config
@@ -223,39 +222,11 @@ def test_what_is_stored_and_explored(launcher, files, tmp_path, monkeypatch):
     assert config("chord_mu", "launch.explored=exp").data.train_files == f"{tmp_path}/train_wrong.parquet"
 
 
-def test_the_files_are_those_that_the_data_commands_write(launcher):
-    """docs/howto/data.md's outputs, the splitter's defaults, and names of test sets that have a reward."""
-
-    def of(experiment, script):
-        return dry_run(launcher, experiment, script, "name").config()
-
-    root = f"{REPOSITORY}/data"
-    assert of("llama_sql", "grpo").data.train_files == [f"{root}/sql/bird_train.parquet"]
-    assert of("llama_sql", "grpo").data.val_files == [f"{root}/sql/bird_dev.parquet", f"{root}/sql/spider_dev.parquet"]
-    assert of("qwen_math", "offline_sampling").data.train_files == [f"{root}/math/dapo_train.parquet"]
-    folders = {
-        "llama_sql": "sql/llama3.1-8b",
-        "omnisql_sql": "sql/omnisql-32b",
-        "llama_math": "math/llama3.1-8b",
-        "qwen_math": "math/qwen2.5-math-7b",
-    }
-    for experiment, folder in folders.items():
-        assert of(experiment, "js_kl").data.train_files == f"{root}/{folder}/train_wrong.parquet"
-    names = ["aime24", "aime25", "amc23", "math500", "olympiadbench", "minerva_math", "college_math"]
-    assert of("qwen_math", "grpo").data.val_files == [f"{root}/math/{name}.parquet" for name in names]
-    assert set(names) <= set(MATH_TESTS)
-    assert all(scorer_question(name, "1") for name in names)
-    # The baselines of math see no prompt that no sample solved.
-    assert of("qwen_math", "grpo").data.train_files == [
-        f"{root}/math/qwen2.5-math-7b/train_{part}.parquet" for part in ("wrong", "correct")
-    ]
-
-
 @pytest.mark.parametrize("script", ["llama/dapo", "qwen/js_definition"])
 def test_hydra_composes_the_same(launcher, script):
     """What the other tests compose faster (conftest.py)."""
     started = launcher.dry_run(script, "name")
-    assert started.config() == started.composed_by_hydra()
+    assert started.config() == started.config(hydras_compose)
 
 
 def test_every_script_of_one_folder_is_in_the_other():
