@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rl.demo.questions import FAMILIES, SCHEMAS, STYLE_NAMES, Mix, draw_question, fill_database, solve
 from rl.metrics.sql_structure import canonical_sql, structure_of
-from rl.metrics.styles import KNOWN_STYLES
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,6 @@ from rl.metrics.styles import KNOWN_STYLES
         ("SELECT SUM(a) / COUNT(*) * 100 FROM t", "SELECT 100 * (SUM(a) / COUNT(*)) FROM t"),
         ("SELECT a + b + c FROM t", "SELECT c + b + a FROM t"),
         ("SELECT a > b > c FROM t", "SELECT (a > b) > c FROM t"),
-        ("SELECT c < b < a FROM t", "SELECT (c < b) < a FROM t"),
     ],
 )
 def test_one_query_written_twice(query, same):
@@ -71,21 +69,6 @@ def test_queries_that_differ(query, other):
 def test_text_that_is_not_a_query():
     for text in ("", ";", "SELEC a", "SELECT (", "DROP TABLE t", "SELECT 1; SELECT 2", "x" * 20_000):
         assert canonical_sql(text) is None and structure_of(text) is None
-
-
-PIECES = (
-    "SELECT FROM WHERE t u a b t.a u.b AS x ( ) , = > AND OR NOT IN EXISTS JOIN ON GROUP BY HAVING COUNT(*) WITH UNION "
-    "1 'q' \"a\" CASE WHEN THEN END BETWEEN LIKE NULL IS ORDER LIMIT * + - / ; SUM( OVER VALUES /*IN*/"
-)
-words = st.sampled_from(PIECES.split())
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(words, max_size=14))
-def test_no_text_breaks_it(text):
-    for query in (" ".join(text), f"SELECT a FROM t WHERE {' '.join(text)}"):
-        assert isinstance(canonical_sql(query), str | None)
-        assert structure_of(query) in (*KNOWN_STYLES, None)
 
 
 numbers = st.recursive(

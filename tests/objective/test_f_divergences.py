@@ -130,11 +130,6 @@ def test_zero_value_and_gradient_at_equality_and_no_cancellation_near_it(name, d
         assert value == pytest.approx(curvature * d * d / 2, rel=1e-3)
 
 
-def two_policies(seed, device, size=7):
-    g = torch.Generator().manual_seed(seed)
-    return [torch.randn(size, generator=g, dtype=torch.float64).log_softmax(0).to(device) for _ in range(2)]
-
-
 EXACT = {
     "forward_kl": lambda p, q: (q * (q / p).log()).sum(),
     "reverse_kl": lambda p, q: (p * (p / q).log()).sum(),
@@ -197,7 +192,8 @@ def test_policy_weight_is_finite_and_has_the_sign_of_d(name, d, device):
 @pytest.mark.parametrize("name", GENERATORS)
 def test_policy_form_is_unbiased(name, device):
     """E_{a ~ pi_theta}[w(d) grad log pi_theta] is the divergence's gradient, and the mean of f~(u) / u is its value."""
-    log_p, log_q = two_policies(4, device)
+    g = torch.Generator().manual_seed(4)
+    log_p, log_q = torch.randn(2, 7, generator=g, dtype=torch.float64).log_softmax(1).to(device)
     logits = log_p.clone().requires_grad_()
     value = EXACT[name](logits.softmax(0), log_q.exp())
     (exact,) = torch.autograd.grad(value, logits)
