@@ -3,13 +3,13 @@
 import importlib.util
 import logging
 import os
-import subprocess
 import sys
 import textwrap
 
 import pytest
 
 import verl.dph.cpu
+from tests.programs import output_of
 
 WITHOUT = """
     import verl
@@ -109,14 +109,8 @@ def test_registration(platform, program, word_llama, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "VERL_PLATFORM"}
     environment |= {"OMP_NUM_THREADS": "1", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     environment |= {"MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"} | ({"VERL_PLATFORM": platform} if platform else {})
-    result = subprocess.run(
-        [sys.executable, "-c", "import sys\n" + textwrap.dedent(program), str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
+    command = [sys.executable, "-c", "import sys\n" + textwrap.dedent(program), str(tmp_path)]
+    output_of(command, environment=environment, timeout=120)
 
 
 def test_a_failing_registration_is_logged_and_raised(monkeypatch, caplog):

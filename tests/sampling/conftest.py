@@ -1,10 +1,7 @@
 """A tiny model whose tokens are whole answers, so that even random weights give right, partly right and wrong ones."""
 
 import asyncio
-import http.server
 import random
-import threading
-import urllib.request
 
 import pytest
 from tokenizers import Regex, pre_tokenizers
@@ -70,15 +67,10 @@ def train_parquet(tmp_path_factory):
 
 
 class SeededEngine:
-    """One random answer token, then an end token (or, for one seed in five, three answers and none).
+    """One random answer token, then an end token (or, for one seed in five, three answers and none)."""
 
-    Args:
-        delay_s: of every answer.
-        on_answer: is called before each answer with the number of those before it.
-    """
-
-    def __init__(self, delay_s: float = 0.0, on_answer=lambda answered: None):
-        self.delay_s, self.on_answer = delay_s, on_answer
+    def __init__(self, delay_s: float = 0.0):
+        self.delay_s = delay_s
         self.requests = []  # (request id, prompt ids, sampling params)
         self.answered = []  # seeds
         self.in_flight = self.most_in_flight = 0
@@ -89,7 +81,6 @@ class SeededEngine:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         await asyncio.sleep(self.delay_s)
         self.in_flight -= 1
-        self.on_answer(len(self.answered))
         self.answered.append(sampling_params["seed"])
         draw = random.Random(sampling_params["seed"])
         answer = draw.randrange(len(ANSWERS)) + 10  # the ids before are those of special tokens and words
@@ -142,59 +133,3 @@ def run(prompts, tokenizer, scorer_server, sampling_settings):
 def sorted_records(path) -> list[SampleRecord]:
     """The records of a samples file by prompt and number."""
     return sorted(read_samples(path), key=lambda record: (record.id, record.sample))
-
-
-class HoldingScorer(http.server.ThreadingHTTPServer):
-    """Passes requests on to a scorer server, and holds back the answers to all but the first `lets_through` of them.
-
-    Use it in `with`.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, scorer: str, lets_through: int):
-        super().__init__(("127.0.0.1", 0), _HoldingHandler)
-        self.scorer, self.left, self.lock = scorer, lets_through, threading.Lock()
-        self.address = f"http://127.0.0.1:{self.server_port}"
-        self.released = threading.Event()
-        self.holds = threading.Event()  # set when an answer is held back
-        self._thread = threading.Thread(target=self.serve_forever, daemon=True)
-        self._thread.start()
-
-    def __exit__(self, *exception) -> None:
-        self.released.set()
-        self.shutdown()
-        super().__exit__(*exception)
-
-
-class _HoldingHandler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self._pass_on(None)
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        with self.server.lock:
-            self.server.left -= 1
-            held = self.server.left < 0
-        if held:
-            self.server.holds.set()
-            self.server.released.wait()
-        self._pass_on(body)
-
-    def _pass_on(self, body: bytes | None) -> None:
-        request = urllib.request.Request(self.server.scorer + self.path, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request) as answer:
-            content = answer.read()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *arguments) -> None:
-        pass
-
-
-@pytest.fixture
-def holding_scorer(scorer_server):
-    """Makes a HoldingScorer before the test's real scorer server."""
-    return lambda lets_through: HoldingScorer(scorer_server, lets_through)

@@ -8,7 +8,6 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.utils import hf_tokenizer
 from verl.utils.dataset.rl_dataset import RLHFDataset
-from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.replica import TokenOutput
 
 from rl.common.errors import UserError
@@ -38,9 +37,7 @@ def test_rows_keep_their_order_over_files(tmp_path):
     "changes, named",
     [
         ({"id": "x"}, "row 0: id is 'x', not a whole number"),
-        ({"data_source": None}, "row 0: data_source"),
         ({"prompt": "which"}, "row 0: prompt is 'which', not a list of messages"),
-        ({"prompt": [{"role": "user"}]}, "row 0: prompt is .* not a message with the texts role and content"),
         ({"reward_model": {"style": "rule"}}, "row 0: reward_model is .* not an object with a ground_truth"),
         ({"reward_model": {"ground_truth": "42"}}, "row 0: reward_model.ground_truth is str"),
     ],
@@ -71,20 +68,8 @@ def test_prompts_are_tokenized_as_by_verls_agent_loop(changes, prompt, model_fol
     for name, value in changes.items():
         setattr(changed, name, value)
     changed.save_pretrained(folder)
-    config = OmegaConf.create(
-        {
-            "actor_rollout_ref": {
-                "model": {
-                    "path": str(folder),
-                    "tokenizer_path": None,
-                    "trust_remote_code": False,
-                    "custom_chat_template": None,
-                },
-                "rollout": {"prompt_length": 64, "response_length": 8},
-            },
-            "data": {"max_prompt_length": 64, "filter_overlong_prompts": False},
-        }
-    )
+    lengths = ["data.max_prompt_length=64", "data.max_response_length=8"]
+    config = compose("presample", [f"actor_rollout_ref.model.path={folder}", *lengths])
     tokenizer, ours = tokenized_prompts(config, [train_parquet])
     # verl's responses are padded with it, and end with the end token all the same.
     assert tokenizer.pad_token_id == (1 if "pad_token" in changes else 0)
@@ -140,17 +125,3 @@ def test_overlong_prompts_are_left_out_and_a_file_that_changed_is_not_sampled(tm
     write_parquet(tmp_path / "train.parquet", shop_row(1), shop_row(3))
     with pytest.raises(UserError, match="train.parquet changed during sampling"):
         list(prompts)
-
-
-def test_a_prompt_that_the_chat_template_rejects_is_named(tmp_path, model_folder):
-    """Some models' templates take no system prompt."""
-    tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    # Wherever it stands: verl tries once more, with an empty user message first.
-    is_system = "{% if message['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-    refusal = f"{{% for message in messages %}}{is_system}{{% endfor %}}"
-    tokenizer.chat_template = refusal + CHAT_TEMPLATE
-    builder = create_continuous_token_builder(tokenizer, hf_model_type="llama", chat_template_kwargs={})
-    prompt = [{"role": role, "content": "names"} for role in ("system", "user")]
-    data = write_parquet(tmp_path / "train.parquet", shop_row(1), shop_row(2, prompt=prompt))
-    with pytest.raises(UserError, match=r"train.parquet row 1: .* template rejects the prompt \(no system role\)"):
-        PromptFiles([data], builder, 5)

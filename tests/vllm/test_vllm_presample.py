@@ -1,7 +1,6 @@
 """The pre-sampler on vLLM's CPU build: every sample once, with the log-probs of the model that it names."""
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ from rl.cluster.scorer import temporary_scorer
 from rl.data.sample_file import read_metadata, read_samples
 from rl.data.sample_summary import summarize
 from rl.demo.experiment import scorer_config
+from tests.programs import output_of
 
 N, PROMPTS, MAX_RESPONSE = 4, 4, 48
 
@@ -32,16 +32,9 @@ def samples(task, random_model):
             "reward.custom_reward_function.reward_kwargs.scorer": address,
         }
         command = [sys.executable, "-m", "verl.dph.presample", *(f"{key}={value}" for key, value in settings.items())]
-        finished = subprocess.run(
-            command,
-            env=os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"},
-            cwd=task.parent,
-            capture_output=True,
-            text=True,
-            timeout=540,
-        )
-    assert finished.returncode == 0, finished.stderr[-8000:]
-    assert str(summarize(path)) in finished.stdout
+        environment = os.environ | {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1", "VERBOSE": "1"}
+        said = output_of(command, environment=environment, cwd=task.parent, timeout=540)
+    assert str(summarize(path)) in said
     return path
 
 
