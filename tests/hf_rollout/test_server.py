@@ -58,21 +58,6 @@ def altered_weights(path) -> bytes:
     return save({name: torch.randn_like(weight) * 0.3 for name, weight in model.named_parameters()})
 
 
-def test_a_seed_fixes_the_answer_whatever_else_is_asked(serve):
-    async def alone(server):
-        return [(await ask(server, seed=seed)).token_ids for seed in (1, 2)]
-
-    async def in_company(server):
-        others = [ask(server, [4, 9, seed], max_tokens=seed) for seed in range(4, 20)]
-        outputs = await asyncio.gather(*others, ask(server, seed=1), ask(server, seed=2, logprobs=False))
-        assert outputs[-1].log_probs is None and len(outputs[-2].log_probs) == 10
-        return [output.token_ids for output in outputs[-2:]]
-
-    first, second = serve(alone)
-    assert first != second
-    assert serve(in_company) == [first, second]
-
-
 def test_without_a_seed_repeated_prompts_differ_and_a_new_run_repeats_them(serve):
     async def several(server):
         outputs = await asyncio.gather(*[ask(server) for _ in range(6)])

@@ -66,7 +66,6 @@ def test_a_complete_update_replaces_every_parameter(tmp_path, make_tiny_model, t
             lambda w: w["model.norm.weight"].fill_(torch.nan),
             "model.norm.weight holds NaN or infinity: training has div",
         ),
-        (lambda w: w["lm_head.weight"].fill_(torch.inf), "holds NaN or infinity: training has diverged"),
         (lambda w: w.pop("model.norm.weight"), r"1 of \d+ parameters did not arrive, the first is model.norm.weight"),
         (lambda wanted: wanted.clear(), "did not arrive"),  # of an update that another one ended
         (lambda wanted: wanted.update(extra=torch.zeros(1)), "no parameter 'extra'"),
