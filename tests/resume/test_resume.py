@@ -77,20 +77,3 @@ def test_the_record_equals_an_uninterrupted_runs(task):
     assert resumed["checkpoints"] == [STOP, TOTAL]
     best = max((STOP, TOTAL), key=lambda step: of_steps[step][metric])
     assert (task.runs / "resumed" / "best_checkpointed_iteration.txt").read_text() == str(best)
-
-
-def test_a_finished_run_ends_with_its_summary_and_starts_nothing(task):
-    logs = sorted((task.runs / "resumed" / "metrics").iterdir())
-    said = task.train("js_kl", "resumed", "0.2", steps=TOTAL)
-    assert "This run is finished: " in said and "Ray" not in said
-    assert f"\nresumed: step {TOTAL} of {TOTAL}. Checkpoint: {task.runs}/resumed/global_step_{TOTAL}, best: " in said
-    assert "\nNext: dph evaluate " in said
-    assert sorted((task.runs / "resumed" / "metrics").iterdir()) == logs
-
-
-def test_another_method_of_the_same_name_is_rejected(task):
-    said = task.train("forward_kl", "resumed", "0.05", steps=2 * TOTAL, code=2)
-    assert f"global_step_{TOTAL} was trained with other settings" in said
-    for change in ("sft_loss_coeff was 0.2 and is 0.05", "sft_loss_mode was js_low_var and is forward"):
-        assert f"actor_rollout_ref.actor.{change}" in said
-    assert said.count(" was ") == 3  # nothing else differs

@@ -7,7 +7,6 @@ tests/training/test_rehearsal_loss.py shows with verl's worker that these have n
 import pandas as pd
 import pytest
 
-from rl.scorer.client.protocol import OUTCOMES
 from tests.resume.conftest import VALIDATED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -77,23 +76,3 @@ def test_validation_goes_without_them(place, masked):
     scored = place.dumped("masked", STEPS, "validation")
     assert masked[STEPS]["dph/failed_validation_rollouts"] == VALIDATED - len(scored) > 0
     assert masked[STEPS]["val-core/sql/acc/mean@1"] == 1
-
-
-def test_what_scoring_took_and_brought_is_logged(masked):
-    for metrics in masked.values():
-        shares = {outcome: metrics[f"dph/outcome/{outcome}"] for outcome in OUTCOMES}
-        unjudged = shares["gold_error"]  # before they are left out
-        assert (unjudged > 0) == (metrics["dph/unjudged_rollouts"] > 0)
-        assert sum(shares.values()) == pytest.approx(1) and shares["match"] > 0
-        of_scorer = {name: metrics[f"dph/scorer/{name}"] for name in ("retries", "busy_waits", "infra_errors")}
-        assert of_scorer == dict.fromkeys(of_scorer, 0)
-        assert 0 < metrics["dph/scorer/requests"] <= SAMPLES and metrics["dph/scorer/healthy_servers"] == 1
-        assert 0 < metrics["dph/scorer/seconds_mean"] <= metrics["dph/scorer/seconds_max"] < 60
-
-
-def test_rewards_that_cannot_be_had_end_the_run(place):
-    reward = place.folder / "no_reward.py"
-    reward.write_text("def compute_score(*args, **kwargs):\n    raise ConnectionError('the scorer is down')\n")
-    settings = {"reward.custom_reward_function.path": reward}
-    said = place.train("js_kl", "failing", "0.2", steps=2, code=2, **settings)
-    assert f"{SAMPLES} of {SAMPLES} rollouts failed in step 1" in said
