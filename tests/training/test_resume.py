@@ -38,18 +38,9 @@ def save_checkpoint(run, step=STEP, ranks=1, **changes):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        (
-            {f"{ACTOR}sft_loss_mode": "forward", f"{ACTOR}sft_loss_coeff": 0.05},
-            "actor.sft_loss_coeff was 0.01 and is 0.05; actor_rollout_ref.actor.sft_loss_mode was js_low_var and is fo",
-        ),
-        ({"data.seed": 3}, "data.seed was None and is 3"),
-        ({"actor_rollout_ref.rollout.n": 8}, "actor_rollout_ref.rollout.n was 4 and is 8"),
-    ],
-)
-def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, changes, sentence, caplog):
+def test_the_checkpoint_of_another_run_is_rejected_with_both_values(run, caplog):
+    changes = {f"{ACTOR}sft_loss_mode": "forward", f"{ACTOR}sft_loss_coeff": 0.05}
+    sentence = f"actor.sft_loss_coeff was 0.01 and is 0.05; {ACTOR}sft_loss_mode was js_low_var and is forward"
     folder = save_checkpoint(run)
     message = run.rejection(changes)
     assert message.startswith(f"{folder} was trained with other settings") and sentence in message

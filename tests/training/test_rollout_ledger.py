@@ -183,26 +183,23 @@ def test_a_step_of_groups_without_a_judgement_keeps_its_rows(groups_of_3, caplog
     assert "No reference of step 1 can be evaluated" in caplog.text
 
 
-def test_a_critic_does_not_learn_that_unjudged_responses_are_wrong(groups_of_3):
-    groups_of_3.config.algorithm.adv_estimator = "gae"
-    for prompt in "abc":
-        groups_of_3.queue.add(prompt, n=3)
-    groups_of_3.queue.unjudged = set("abc")
-    with pytest.raises(UserError, match="evaluated, and gae would count all of its responses"):
-        step(groups_of_3)
-
-
 @pytest.mark.parametrize(
-    ("unjudged", "graded", "sentence"),
+    ("estimator", "unjudged", "graded", "sentence"),
     [
-        ("abc", {}, "No reference of step 1 can be evaluated, and w_reinforce would count all of its responses"),
-        ("", {"score": 0.75, "acc": 1}, "A correct response has a reward of 0.75, and algorithm.adv_estimator="),
-        ("", {"score": 0.8, "acc": 0}, None),
-        ("", {"score": 1.0, "acc": 1}, None),
+        ("gae", "abc", {}, "evaluated, and gae would count all of its responses"),
+        ("w_reinforce", "abc", {}, "No reference of step 1 can be evaluated, and w_reinforce would count all of its"),
+        (
+            "w_reinforce",
+            "",
+            {"score": 0.75, "acc": 1},
+            "A correct response has a reward of 0.75, and ",
+        ),
+        ("w_reinforce", "", {"score": 0.8, "acc": 0}, None),
+        ("w_reinforce", "", {"score": 1.0, "acc": 1}, None),
     ],
 )
-def test_w_reinforce_never_counts_a_correct_or_unjudged_response_as_wrong(groups_of_3, unjudged, graded, sentence):
-    groups_of_3.config.algorithm.adv_estimator = "w_reinforce"
+def test_a_correct_or_unjudged_response_never_counts_as_wrong(groups_of_3, estimator, unjudged, graded, sentence):
+    groups_of_3.config.algorithm.adv_estimator = estimator
     for prompt in "abc":
         groups_of_3.queue.add(prompt, n=3)
     groups_of_3.queue.unjudged, groups_of_3.queue.graded = set(unjudged), graded
