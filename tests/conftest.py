@@ -248,7 +248,7 @@ def write_samples(
         metadata: further fields of SampleMetadata that are to differ.
     """
     # Here, because it loads all of verl, which most suites do without.
-    from rl.data.sample_file import SampleRecord, SampleWriter
+    from rl.data.sample_file import SampleWriter
     from tests import sample_files
 
     path.unlink(missing_ok=True)
@@ -258,10 +258,8 @@ def write_samples(
     described = sample_files.metadata(**named | settings)
     with SampleWriter(path, described) as writer:
         for (prompt, sample), right in np.ndenumerate(correct):
-            answer, outcome = pred(prompt, sample), "match" if right else "mismatch"
-            scored = (float(right), int(right), answer, outcome, data_source, False)
-            drawn = {"id": 100 + prompt, "sample": sample, "response_ids": [1, 2, 3, 4]}
-            writer.append(SampleRecord("q", "a", *scored, **drawn))
+            answer = {"pred": pred(prompt, sample), "data_source": data_source, "response_ids": [1, 2, 3, 4]}
+            writer.append(sample_files.record(100 + prompt, sample, int(right), output="a", **answer))
 
 
 @pytest.fixture(scope="session")

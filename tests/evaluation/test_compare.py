@@ -1,7 +1,6 @@
 """dph compare on made-up runs: what the report holds, and what cannot be compared."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -116,16 +115,6 @@ def test_the_role_of_a_run_follows_from_what_it_recorded(evaluated, tmp_path, ca
             assert spec.methods[name].role == role, name
 
 
-def test_names_and_labels_in_the_report_differ(evaluated, tmp_path, capsys):
-    folders = [evaluated(name, ("in_domain",), 1.0) for name in ("a/js", "b/js", "grpo")]
-    shutil.copytree(folders[2], tmp_path / "more" / "grpo")
-    named = [folder / "evaluation" for folder in folders[:2]] + [folders[2], tmp_path / "more" / "grpo"]
-    assert compare(capsys, *named, out=tmp_path / "out")[0] == 0
-    labels = json.loads((tmp_path / "out" / "report.json").read_text())["_labels"]
-    assert {*labels} == {"base", "base_again", "a_js", "b_js", f"{tmp_path.name}_grpo", "more_grpo"}
-    assert len({*labels.values()}) == len(labels)
-
-
 def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, capsys, monkeypatch):
     """grpo keeps its skill over seeds, js is better and differs more; the others are compared with the first."""
     monkeypatch.chdir(tmp_path)
@@ -201,9 +190,7 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, tmp_path, capsys, mo
 
     for words, sentence in (
         (["--seeds", "grpo=a,b", "js=c"], "have different numbers of runs (grpo 2, js 1)"),
-        (["--seeds", "grpo=a,"], "--seeds grpo=a,: give METHOD=RUN,RUN"),
         (["--seeds", "grpo=a", "js=a"], "A run is named twice"),
-        (["a", "--seeds", "grpo=a"], "Name the runs to compare, or else"),
         ([], "Name the runs to compare, or else"),
     ):
         assert sentence in rejected(*words)
@@ -219,8 +206,6 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, tmp_path, capsys, mo
     assert f"--seeds: {several} holds an evaluation of 2 models" in rejected("--seeds", f"js={several}")
     running = made_up_run(tmp_path / "running", total_steps=9)
     assert "running has not ended (step 2 of 9): let it finish" in rejected(js, running)
-    plain = made_up_run(tmp_path / "plain")
-    assert f"{plain} has no samples to compare: evaluate it into {plain / 'evaluation'}" in rejected(js, plain)
     older = evaluated("older", ("in_domain",), 1.0, step=1)
     said = f"{older} was evaluated at step 1 and is at step 2: evaluate its newest checkpoint, or"
     assert said in rejected(js, older)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,6 @@ import pytest
 from rl.common.errors import UserError
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.analysis.questions import groups_of, read_questions
-from rl.evaluation.report.page import caveats
 from rl.evaluation.report.write import write_report
 from rl.evaluation.spec import read_spec
 
@@ -44,13 +42,6 @@ def test_an_extra_info_without_values_has_no_groups(tmp_path):
         pd.DataFrame([{"id": id, "extra_info": of} | question for id, of in enumerate(infos)]).to_parquet(path)
         assert groups_of([path], ["level", "of_none"]) == list(groups)
         assert read_questions([path], np.arange(len(infos)), ["level", "of_none"]).groups == groups
-
-
-def test_a_report_says_that_questions_about_one_database_may_depend(run):
-    said = "The tests treat questions as independent; questions about one database may not be."
-    assert said in caveats(run.comparison)
-    unknown = {split: replace(of, databases=frozenset()) for split, of in run.comparison.questions.items()}
-    assert said not in caveats(replace(run.comparison, questions=unknown))
 
 
 def test_styles_are_read_from_the_structure_if_no_comment_says_them(made_up_report, tmp_path):

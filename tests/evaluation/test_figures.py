@@ -2,7 +2,6 @@
 
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.report.figures import Figures
-from rl.evaluation.report.plots import eta_families
 from rl.evaluation.spec import read_spec
 
 
@@ -17,11 +16,3 @@ def test_the_noise_floor_is_the_second_draw_or_the_later_samples(math_run):
     math_run.content["solved_in"] = 16  # no later samples are left
     found = drawn(read_spec(math_run.write()))
     assert "Base" not in found and "GRPO" in found
-
-
-def test_a_family_needs_two_etas(math_run):
-    spec = read_spec(math_run.write())
-    both = {"DPH-JS": {0.0: "dph_js_low", 0.2: "dph_js"}}
-    assert eta_families(spec, spec.methods) == both and eta_families(spec, ["base", "dph_js"]) == {}
-    math_run.content["methods"]["dph_js_low"]["eta"] = 0.2
-    assert eta_families(read_spec(math_run.write()), spec.methods) == {}

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleRecord, SampleWriter
+from rl.data.sample_file import SampleWriter
 from rl.evaluation.outputs import pass_table, require_base_judged_alike, stored_base
-from tests.sample_files import math_row, metadata, write_parquet, write_samples
+from tests.sample_files import math_row, metadata, record, write_parquet, write_samples
 
 METADATA = metadata(n=2, data_files={"/there/a.parquet": "sha"}, rows=3)
 GREEDY = replace(METADATA, n=1, temperature=0.0)
@@ -18,8 +18,7 @@ def write(path, described, missing=0):
     with SampleWriter(path, described) as writer:
         for number in range(described.rows * described.n - missing):
             prompt, sample = divmod(number, described.n)
-            drawn = {"id": prompt, "sample": sample, "response_ids": [1]}
-            writer.append(SampleRecord("q", "a", 1.0, 1, "7", "match", "amc23", False, **drawn))
+            writer.append(record(prompt, sample, 1, data_source="amc23"))
 
 
 @pytest.fixture

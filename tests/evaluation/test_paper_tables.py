@@ -92,3 +92,13 @@ def test_averages_need_every_benchmark():
     assert ours["GRPO"][-1] == Cell(pytest.approx(52), digits=2)
     ours = {row.label: row.cells for row in part.rows if row.source == "ours"}
     assert ours["GRPO"][-1] is None and ours["GRPO"][0] is not None and ours["GRPO"][-2] is None
+
+
+def test_a_mean_is_of_as_many_samples_as_there_are():
+    """Its expectation does not depend on k, as that of Pass@16 does."""
+    made = report(["amc23"])
+    made["grpo"]["amc23"] = summary(8, 0.52)
+    passed, mean = tables_of(made, "llama-math")[:2]
+    assert (passed.columns[2], mean.columns[2]) == (("Pass@16", "AMC23"), ("Mean@16", "AMC23"))
+    of_passed, of_mean = ({row.label: row for row in table.rows if row.source == "ours"} for table in (passed, mean))
+    assert of_passed["GRPO"].cells[2] is None and of_mean["GRPO"].cells[2].value == pytest.approx(52)

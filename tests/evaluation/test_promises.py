@@ -21,8 +21,6 @@ def report(entropy: dict[str, float | None], solved: dict[str, float] | None = N
     [
         (report({"dph_js": 0.61}), []),
         (report({"base": 1.3, "grpo": 0.14, "recipe": 1.0}, {"base": 0.9}), []),
-        (report({"base": 1.3, "recipe": 1.0}), []),  # GRPO was not run
-        (report({"grpo": 0.35, "recipe": 1.0}, {"grpo": 0.8}), ["grpo has a style entropy of 0.350"]),
         (report({"grpo": 0.36, "dph_js": 0.59}), ["grpo has a style entropy", "dph_js has a style entropy"]),
         (report({"grpo": None}), ["grpo has a style entropy of nan in domain"]),
         (report({"base": 1.3}), ["The report has none of grpo, dph_js, recipe, dph_f_solved_cap in domain"]),

@@ -33,22 +33,6 @@ def test_the_browser_shows_the_samples(run):
     assert found == np.flatnonzero(lost[grid.order]).tolist() and split["start"] == 0  # no other method is there
 
 
-def test_the_page_opens_with_a_plain_question_that_one_method_lost_and_another_kept(run):
-    comparison, grid = run.comparison, run.grid
-    names = {name: name.upper() for name in ("base", "grpo", "dph_f", "dph_js")}
-    base, grpo, js = (comparison.samples[name]["in_domain"].correct for name in ("base", "grpo", "dph_js"))
-    [split] = json.loads(browser_data(comparison, {"In domain": grid}, names))["splits"]
-    found = {f["name"]: f["rows"] for f in split["filters"] if f["group"] == question_browser.ONE_LOST}
-    lost = base[:, :8].any(axis=1) & ~grpo.any(axis=1)
-    one, both = lost & js.any(axis=1), lost & ~js.any(axis=1)
-    rows = {"GRPO lost, DPH_JS kept": one, "GRPO and DPH_JS lost": both}
-    for name, of in rows.items():
-        assert found.get(name, []) == np.flatnonzero(of[grid.order]).tolist()
-    assert split["start"] == (
-        min(split["filters"].index(f) for f in split["filters"] if f["name"] in found) if found else 0
-    )
-
-
 def test_the_browser_holds_fewer_questions_if_their_texts_are_long(run, monkeypatch):
     monkeypatch.setattr(question_browser, "MOST_CHARACTERS", 1)
     grids = {"In domain": run.grid, "Again": run.grid}

@@ -1,14 +1,13 @@
 """Reading samples files, written by the sampler's own writer, as arrays; one sentence for each fault."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.sample_file import SampleRecord, SampleWriter
+from rl.data.sample_file import SampleWriter
 from rl.evaluation.analysis.samples import read_judged, read_sample_set
 from rl.metrics.distinct_answers import NO_VOTE
+from tests import sample_files
 from tests.sample_files import metadata
 
 STYLES = ("JOIN", "IN")
@@ -24,10 +23,9 @@ SQL = [
 RESULT = [[0, 0, 1, NO_VOTE, NO_VOTE, 0]]
 
 
-def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", score=None, outcome="mismatch", truncated=False, **more):
-    score = float(acc) if score is None else score
-    drawn = {"id": prompt, "sample": sample, "response_ids": [1]}
-    return SampleRecord("q", "a", score, acc, pred, outcome, "sql", truncated, **drawn, **more)
+def record(prompt, sample, acc=0, pred="/*JOIN*/ SELECT 1", **more):
+    fields = {"pred": pred, "data_source": "sql", "outcome": "mismatch"}
+    return sample_files.record(prompt, sample, acc, **fields | more)
 
 
 @pytest.fixture
@@ -44,9 +42,7 @@ def write(tmp_path):
 
 def test_a_response_that_is_not_sql_has_the_style_of_its_first_word(write):
     outputs = ["First, 3 times 8 is 24.", " Let x be the number.", "**Let** x be", "letting x", "3*8=24", ""]
-    records = [
-        replace(record(4, n, acc=1, pred="24"), output=output, data_source="math") for n, output in enumerate(outputs)
-    ]
+    records = [record(4, n, acc=1, pred="24", output=output, data_source="math") for n, output in enumerate(outputs)]
     samples = read_sample_set(write(records, n=6, rows=1), ("First", "Let"), "opening")
     np.testing.assert_array_equal(samples.style, [[0, 1, 1, 2, 2, 2]])
     assert samples.style_names == ("First", "Let", "Others") and samples.unparsed is None
@@ -57,9 +53,9 @@ def test_a_response_that_is_not_sql_has_the_style_of_its_first_word(write):
 def test_wrong_sql_votes_on_a_split_that_has_other_answers_too(write):
     """By its text, because the answers of mathematics have no results."""
     records = [
-        replace(record(prompt, n, acc=int(n == 0), pred=f"SELECT {n > 0}"), result_digest=str(n > 0))
+        record(prompt, n, acc=int(n == 0), pred=f"SELECT {n > 0}", result_digest=str(n > 0))
         if prompt == 4
-        else replace(record(prompt, n, acc=int(n == 0), pred=str(int(n > 0))), data_source="math")
+        else record(prompt, n, acc=int(n == 0), pred=str(int(n > 0)), data_source="math")
         for prompt in (4, 9)
         for n in range(3)
     ]

@@ -1,13 +1,8 @@
 """Right answers against solved questions: frontier and values, hand-made, and the picture."""
 
-from xml.etree import ElementTree
-
 import pytest
 
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_offs_over_seeds
-from rl.evaluation.report.pareto_figure import WIDE, pareto_figure, pareto_files
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def trade_off(**points) -> TradeOff:
@@ -56,20 +51,3 @@ def test_a_report_has_the_intervals_of_its_tables(run):
         found = run.report[name]["in_domain"]["pass@k"]
         assert point.intervals == tuple([100 * v for v in found[k]] for k in ("1", "8"))
         assert point.values == [(100 * found["1"][0], 100 * found["8"][0])]
-
-
-def texts(svg: str) -> list[str]:
-    return ["".join(element.itertext()).strip() for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-
-
-def test_labels_are_texts_and_say_what_a_method_is():
-    points = {
-        "dph": Point("<b>A & $B$</b>", None, [(50, 70)]),
-        "control": Point("B", "control", [(60, 75)]),
-        "gold": Point("C", "gold", [(70, 90)]),
-    }
-    trade_off = TradeOff("s", 8, (45.0, 80.0), points)
-    assert trade_off.frontier == ["control"]
-    found = texts(pareto_files([trade_off])["pareto.svg"])
-    assert {"<b>A & $B$</b>", "B (control)", "C (learns from gold answers)"} <= {*found}
-    assert "<style>*{" in pareto_figure([trade_off], WIDE).replace(' type="text/css"', "")  # no colours of its own

@@ -90,9 +90,6 @@ def test_results_of_groups_of_questions(run):
         assert {"greedy", "keep_rate", "lost", "newly_solved", "style_diversity"} <= found.keys()
     several = ["hard", "not hard", "simple", "moderate", "challenging", "not difficulty"]
     assert list(group_titles(summary).values()) == several
-    assert list(group_titles({"groups": {"hard": groups["hard"]}}).values()) == ["hard", "plain"]
-    titles = group_titles({"groups": {"hops": {"1": {}, "2": {}}, "tables": {"1": {}, "3": {}}}})
-    assert list(titles.values()) == ["hops 1", "2", "tables 1", "3"]
 
 
 def test_a_task_without_styles_greedy_or_logs(made_up_report, tmp_path):
