@@ -149,6 +149,7 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
         ([samples("surplus", {**CORRECT, 99: [1] * 4})], "lacks (the first is 99)"),
         ([samples("n", metadata={"n": "4"})], "n.meta.json: n is '4', which no run writes"),
         ([good, "--threshold", 5], "Error: The threshold is 5 of n = 4 samples: give one from 1 to n.\n"),
+        ([good, "--threshold", 1, "--drop-zero"], "D_exp is empty at the threshold 1"),
         ([good, "--n", 8], "drawn with n = 4 samples per prompt, not 8: pass --n 4"),
         ([good, "--data", changed], "changed.parquet is not the file that"),
         ([good, "--out", blocked], "cannot be written"),
