@@ -3,15 +3,12 @@
 import contextlib
 import json
 import logging
-import os
 import resource
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
-import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,8 +19,7 @@ import torch
 import yaml
 from xdist.scheduler import LoadScopeScheduling
 
-from rl.cluster.scorer import is_healthy
-from tests.programs import REPOSITORY, SERVER_PROGRAM
+from rl.cluster.scorer import temporary_scorer
 
 # A shell ignores SIGINT in what it starts with `&`; programs that a test interrupts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,7 +31,6 @@ hypothesis.settings.load_profile("dph")
 
 # Folders whose tests share expensive runs, the longest first.
 SHARED_RUNS = ("gpu", "end_to_end", "resume", "trainer_modes", "cluster")
-START_LIMIT_S = 60
 
 
 def shared_by(path: str) -> str:
@@ -151,86 +146,26 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-class ScorerProcess:
-    """The real scorer server in a process of its own, on one fixed port: it can be killed and started again.
+@contextlib.contextmanager
+def serving_sql(databases: Path, folder: Path, **scorers: dict) -> Iterator[str]:
+    """The address of a real scorer server in a process of its own.
 
     Args:
         folder: for its settings and logs.
-        server: settings of ScorerServer.
         scorers: sections of Scorers beside Scorer1, which scores SQL.
     """
-
-    def __init__(self, databases: Path, folder: Path, server: dict | None = None, **scorers: dict):
-        self.port = free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
-        self._config = folder / "sql.yaml"
-        self._log = folder / "scorer.log"
-        self._process = None
-        settings = {
-            "ScorerServer": {"address": "127.0.0.1", "port": self.port, "log_file": str(folder / "requests.log")}
-            | (server or {}),
-            "Scorers": {
-                "Scorer1": {
-                    "class_name": "SqlDetailRewardModel",
-                    "database_path": str(databases),
-                    "num_instances": 1,
-                }
-            }
-            | scorers,
-        }
-        self._config.write_text(yaml.safe_dump(settings))
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(SERVER_PROGRAM), "-c", str(self._config)],
-                stdout=log,
-                stderr=log,
-                cwd=REPOSITORY,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )
-        deadline = time.monotonic() + START_LIMIT_S
-        while not is_healthy(self.address):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                pytest.fail(f"the scorer server did not start:\n{self._log.read_text()}")
-            time.sleep(0.05)
-
-    def kill(self) -> None:
-        """SIGKILL: no goodbye to open connections."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def stop(self) -> None:
-        """SIGTERM: the server ends its own workers."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(timeout=20)
-            self._process = None
+    sql = {"class_name": "SqlDetailRewardModel", "database_path": str(databases), "num_instances": 1}
+    settings = {"ScorerServer": {"log_file": str(folder / "requests.log")}, "Scorers": {"Scorer1": sql} | scorers}
+    (folder / "sql.yaml").write_text(yaml.safe_dump(settings))
+    with temporary_scorer(folder / "sql.yaml", None, folder / "scorer.log") as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def scorer_server(shop_databases, tmp_path_factory):
     """Address of a running scorer server on shop_databases."""
-    server = ScorerProcess(shop_databases, tmp_path_factory.mktemp("scorer"))
-    server.start()
-    yield server.address
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def scorer_class():
-    return ScorerProcess
-
-
-@pytest.fixture
-def scorer_process(shop_databases, tmp_path):
-    """A scorer server that is not started yet; the test starts and kills it."""
-    server = ScorerProcess(shop_databases, tmp_path)
-    yield server
-    server.stop()
+    with serving_sql(shop_databases, tmp_path_factory.mktemp("scorer")) as address:
+        yield address
 
 
 # Of made-up samples, before the data files of their questions are written.

@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from rl.common.errors import UserError
 from rl.data.rows import Row
+from tests.conftest import serving_sql
 from verl.dph.checks.scorer import OUR_REWARD, check_scorer
 
 
@@ -56,25 +57,17 @@ def test_a_scorer_that_serves_something_else_is_named(
     assert "does not say what it serves" in caplog.text
 
 
-def test_scorers_that_judge_differently_are_named(scorer_server, scorer_class, shop_databases, rows, tmp_path):
+def test_scorers_that_judge_differently_are_named(scorer_server, shop_databases, rows, tmp_path):
     """One fleet gives one kind of reward."""
     quicker = {"class_name": "SqlDetailRewardModel", "database_path": str(shop_databases), "prediction_seconds": 2}
-    other = scorer_class(shop_databases, tmp_path, Scorer1=quicker | {"num_instances": 1})
-    other.start()
-    try:
-        asyncio.run(check_scorer(settings(other.address), rows[:1]))
-        with pytest.raises(UserError, match=f"The scorers at {scorer_server} and {other.address} judge with different"):
-            asyncio.run(check_scorer(settings(f"{scorer_server},{other.address}"), rows[:1]))
-    finally:
-        other.stop()
+    with serving_sql(shop_databases, tmp_path, Scorer1=quicker | {"num_instances": 1}) as other:
+        asyncio.run(check_scorer(settings(other), rows[:1]))
+        with pytest.raises(UserError, match=f"The scorers at {scorer_server} and {other} judge with different"):
+            asyncio.run(check_scorer(settings(f"{scorer_server},{other}"), rows[:1]))
 
 
-def test_each_server_must_have_the_databases(scorer_server, scorer_class, rows, tmp_path):
-    other = scorer_class(tmp_path, tmp_path)
-    other.start()
-    try:
+def test_each_server_must_have_the_databases(scorer_server, rows, tmp_path):
+    with serving_sql(tmp_path, tmp_path) as other:
         asyncio.run(check_scorer(settings(scorer_server), rows[:1]))
-        with pytest.raises(UserError, match=f"^a.parquet row 0: .*{other.address}"):
-            asyncio.run(check_scorer(settings(f"{scorer_server},{other.address}"), rows[:1]))
-    finally:
-        other.stop()
+        with pytest.raises(UserError, match=f"^a.parquet row 0: .*{other}"):
+            asyncio.run(check_scorer(settings(f"{scorer_server},{other}"), rows[:1]))

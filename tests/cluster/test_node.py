@@ -53,13 +53,12 @@ def test_each_of_two_runs_on_a_machine_has_a_scorer_of_its_own(cluster, monkeypa
     assert second.end(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
-def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, scorer_process, tmp_path):
+def test_another_server_at_the_port_is_not_taken_for_the_nodes_scorer(cluster, scorer_server, tmp_path):
     """Ray's metrics exporter answers every path with 200; a scorer of another run may have other databases."""
     other, thread = start_http_server(0, "127.0.0.1")
-    scorer_process.start()
     try:
         assert not is_healthy(f"http://127.0.0.1:{other.server_port}")
-        for port in (other.server_port, scorer_process.port):
+        for port in (other.server_port, int(scorer_server.rpartition(":")[2])):
             server = ScorerServer(cluster.scorer_config, None, tmp_path / "log", tmp_path, port=port)
             with pytest.raises(UserError, match=f"did not start: .*cannot listen .*{port}"):
                 server.wait_until_ready(60)

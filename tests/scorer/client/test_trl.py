@@ -12,6 +12,7 @@ from datasets import Dataset
 from rl.common.errors import UserError
 from rl.scorer.client import MathReward, SQLReward
 from rl.scorer.client.protocol import ScorerRefused, ScorerUnavailable
+from tests.conftest import free_port, serving_sql
 
 trl = pytest.importorskip("trl", reason="TRL is not installed: make test-trl")
 
@@ -29,13 +30,11 @@ BROKEN_ROW = SQL_ROW | {"gold_sql": "SELECT nothing FROM item"}
 
 
 @pytest.fixture(scope="module")
-def server(scorer_class, shop_databases, tmp_path_factory):
-    """A running server for SQL and math."""
+def server(shop_databases, tmp_path_factory):
+    """The address of a running server for SQL and math."""
     math = {"class_name": "MathRewardModel", "num_instances": 1}
-    server = scorer_class(shop_databases, tmp_path_factory.mktemp("scorer"), Scorer2=math)
-    server.start()
-    yield server
-    server.stop()
+    with serving_sql(shop_databases, tmp_path_factory.mktemp("scorer"), Scorer2=math) as address:
+        yield address
 
 
 @pytest.fixture
@@ -65,9 +64,9 @@ def trainer(word_llama, tmp_path: Path):
     return make
 
 
-def scored(server) -> dict[str, float]:
+def scored(server: str) -> dict[str, float]:
     """How many responses the server has scored, by outcome."""
-    with urllib.request.urlopen(f"{server.address}/metrics") as reply:
+    with urllib.request.urlopen(f"{server}/metrics") as reply:
         lines = re.findall(r'^scorer_answers_total\{outcome="(\w+)"\} (\S+)$', reply.read().decode(), re.MULTILINE)
     return {outcome: float(count) for outcome, count in lines}
 
@@ -80,7 +79,7 @@ def chat(rows: list[dict]) -> list[dict]:
 def test_trl_trains_two_steps_on_sql_and_math(form, server, trainer):
     rows = [SQL_ROW, MATH_ROW] if form == "texts" else chat([SQL_ROW, MATH_ROW])
     before = scored(server)
-    grpo = trainer([SQLReward(server.address), MathReward(server.address)], rows)
+    grpo = trainer([SQLReward(server), MathReward(server)], rows)
     first = {name: value.clone() for name, value in grpo.model.named_parameters()}
     grpo.train()
     after = scored(server)
@@ -100,7 +99,7 @@ def test_the_quick_start_of_the_page(server, word_llama, tmp_path, monkeypatch):
     [block] = re.findall(r"^```python\n(from datasets.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     small = "use_cpu=True, bf16=False, report_to='none', max_completion_length=2, save_strategy='no'"
     for name, value in {
-        "http://127.0.0.1:5001": server.address,
+        "http://127.0.0.1:5001": server,
         "Qwen/Qwen2.5-0.5B-Instruct": "model",
         "max_steps=2": f"max_steps=2, {small}",
     }.items():
@@ -112,7 +111,7 @@ def test_the_quick_start_of_the_page(server, word_llama, tmp_path, monkeypatch):
 
 
 def test_a_broken_reference_trains_nothing(server, trainer):
-    grpo = trainer([SQLReward(server.address)], [BROKEN_ROW] * 2)
+    grpo = trainer([SQLReward(server)], [BROKEN_ROW] * 2)
     first = {name: value.clone() for name, value in grpo.model.named_parameters()}
     grpo.train()
     assert scored(server)["gold_error"] >= 16
@@ -120,9 +119,9 @@ def test_a_broken_reference_trains_nothing(server, trainer):
     assert all(torch.equal(value, first[name]) for name, value in grpo.model.named_parameters())
 
 
-def test_a_server_that_is_gone_stops_training(scorer_process, trainer):
+def test_a_server_that_is_gone_stops_training(trainer):
     with pytest.raises(ScorerUnavailable, match="No scorer answers"):
-        trainer([SQLReward(scorer_process.address, retries=0)], [SQL_ROW] * 2).train()
+        trainer([SQLReward(f"http://127.0.0.1:{free_port()}", retries=0)], [SQL_ROW] * 2).train()
 
 
 def rewards_of(reward, rows: list[dict], completions: list) -> list[float | None]:
@@ -132,7 +131,7 @@ def rewards_of(reward, rows: list[dict], completions: list) -> list[float | None
 
 
 def test_rewards_of_columns(server):
-    reward, rows = SQLReward(server.address, cmp_method="spider"), [SQL_ROW | {"gold_sql": NAMES + " ORDER BY id"}] * 2
+    reward, rows = SQLReward(server, cmp_method="spider"), [SQL_ROW | {"gold_sql": NAMES + " ORDER BY id"}] * 2
     reverse = f"```sql\n{NAMES} ORDER BY id DESC\n```"
     assert rewards_of(reward, rows, [RIGHT_SQL, reverse])[1] == pytest.approx(0.8)
     with_column = [row | {"cmp_method": "bird"} for row in rows]
@@ -142,7 +141,7 @@ def test_rewards_of_columns(server):
     numbers = [{"prompt": "sum", "ground_truth": number} for number in (4, 4.0, float("nan"))]
     numbers += [MATH_ROW, MATH_ROW, SQL_ROW]
     completions = [parts, RIGHT_SUM, RIGHT_SUM, WRONG_SUM, empty, RIGHT_SQL]
-    assert rewards_of(MathReward(server.address), numbers, completions) == [1.0, 1.0, None, 0.0, 0.0, None]
+    assert rewards_of(MathReward(server), numbers, completions) == [1.0, 1.0, None, 0.0, 0.0, None]
 
 
 @pytest.mark.parametrize(
@@ -155,11 +154,11 @@ def test_rewards_of_columns(server):
 )
 def test_a_row_that_names_no_database_is_an_error(row, error, sentence, server):
     with pytest.raises(error, match=sentence):
-        rewards_of(SQLReward(server.address), [{"prompt": "which"} | row], [RIGHT_SQL])
+        rewards_of(SQLReward(server), [{"prompt": "which"} | row], [RIGHT_SQL])
 
 
 def test_a_ground_truth_that_is_no_answer_and_lists_of_two_lengths_are_errors(server):
     with pytest.raises(UserError, match="the column ground_truth of a row .* of type float: '0.5'"):
-        rewards_of(MathReward(server.address), [{"prompt": "sum", "ground_truth": 0.5}], [RIGHT_SUM])
+        rewards_of(MathReward(server), [{"prompt": "sum", "ground_truth": 0.5}], [RIGHT_SUM])
     with pytest.raises(UserError, match="the column ground_truth has 1 values for 2 completions"):
-        rewards_of(MathReward(server.address), [MATH_ROW], [RIGHT_SUM] * 2)
+        rewards_of(MathReward(server), [MATH_ROW], [RIGHT_SUM] * 2)
