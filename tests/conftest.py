@@ -197,11 +197,6 @@ def write_samples(
             writer.append(sample_files.record(100 + prompt, sample, int(right), output="a", **answer))
 
 
-@pytest.fixture(scope="session")
-def write_made_up_samples():
-    return write_samples
-
-
 @dataclass
 class MadeUpReport:
     """Sample files of made-up methods on prompts of mixed difficulty, and the specification of their report."""
@@ -223,10 +218,10 @@ class MadeUpReport:
         splits = self._files(name, skill, kept_styles, model or name)
         self.content["methods"][name] = {"splits": splits} | entry
 
-    def checkpoint(self, name: str, step: int, skill: float, kept_styles: int = 5) -> None:
+    def checkpoint(self, name: str, step: int, skill: float) -> None:
         """Adds a checkpoint of a method that is there."""
         of = self.content["methods"][name].setdefault("checkpoints", {})
-        of[str(step)] = {"splits": self._files(f"{name}_{step}", skill, kept_styles, f"{name}_{step}")}
+        of[str(step)] = {"splits": self._files(f"{name}_{step}", skill, 5, f"{name}_{step}")}
 
     def ask(self, **extra_info) -> None:
         """Adds the data files of the questions; a third of them are hard.

@@ -38,10 +38,8 @@ def apart(settings: dict[str, str]) -> tuple[dict[str, str], list[str]]:
     return {name: value for name, value in settings.items() if "." not in name}, words
 
 
-def output_of(
-    command: Sequence[str], *, environment: Mapping[str, str], timeout: float, cwd: Path = REPOSITORY, code: int = 0
-) -> str:
-    """What a program that ends with this exit code prints, stdout and stderr as one text.
+def output_of(command: Sequence[str], *, environment: Mapping[str, str], timeout: float, cwd: Path = REPOSITORY) -> str:
+    """What a program that ends well prints, stdout and stderr as one text.
 
     One that takes longer than `timeout` is ended with all that it started.
     """
@@ -55,7 +53,7 @@ def output_of(
             end_process_tree(process)
         said.seek(0)
         output = said.read()
-    assert outcome == f"ended with {code}", f"{command} {outcome}:\n{output[-8000:]}"
+    assert outcome == "ended with 0", f"{command} {outcome}:\n{output[-8000:]}"
     return output
 
 

@@ -1,4 +1,4 @@
-"""The device when nothing is said, and what cannot be; tests/road starts the programs as a user does."""
+"""The device when nothing is said; tests/road starts the programs as a user does."""
 
 import os
 
@@ -7,18 +7,6 @@ import pytest
 from verl.dph.config import device_choice
 
 HERE = ["python", "-m", "verl.dph.presample"]
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    def machine(gpu: bool, **environment: str) -> None:
-        monkeypatch.setattr(device_choice, "is_cuda_available", gpu)
-        for name in ("VERL_PLATFORM", "RAY_ADDRESS", "DEVICE"):
-            monkeypatch.delenv(name, raising=False)
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-
-    return machine
 
 
 @pytest.mark.parametrize(
@@ -34,8 +22,12 @@ def machine(monkeypatch):
         (False, {"RAY_ADDRESS": "head:6379"}, [], "cuda", None),
     ],
 )
-def test_the_device_follows_the_command_and_the_machine(machine, capsys, gpu, environment, said, device, platform):
-    machine(gpu, **environment)
+def test_the_device_follows_the_command_and_the_machine(monkeypatch, capsys, gpu, environment, said, device, platform):
+    monkeypatch.setattr(device_choice, "is_cuda_available", gpu)
+    for name in ("VERL_PLATFORM", "RAY_ADDRESS", "DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     assert device_choice.add_device(said) == [f"device={device}"]
     chosen = not (gpu or said or environment)
     assert capsys.readouterr().err == "No GPU was found: running on the CPU (device=cpu).\n" * chosen

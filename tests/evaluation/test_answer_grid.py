@@ -1,4 +1,4 @@
-"""The answer grid and its picture show the samples."""
+"""The answer grid shows the samples."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which figures a report has: the noise floor, families of eta, training curves; looks of methods."""
+"""The noise floor of a report's figures."""
 
 from rl.evaluation.analysis.comparison import compare
 from rl.evaluation.report.figures import Figures

@@ -17,6 +17,7 @@ from rl.evaluation.over_seeds import (
     write_seeds,
 )
 from rl.evaluation.spec import specification
+from tests.conftest import write_samples
 
 PROMPTS, N = 4, 32
 STYLES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
@@ -31,7 +32,7 @@ def sample_files(name: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory, write_made_up_samples):
+def written(tmp_path_factory):
     """Seeds 1 and 2: GRPO is right in 16 and 24 of 32 samples and has 1 style, DPH-JS in 24 and 24 and has 4."""
     tmp_path = tmp_path_factory.mktemp("study")
     of_runs = {"base": (8, 4), "base_again": (8, 4)}
@@ -45,10 +46,9 @@ def written(tmp_path_factory, write_made_up_samples):
             def pred(prompt, sample, styles=styles):
                 return f"/*{STYLES[sample % styles]}*/ SELECT 1"
 
-            write_made_up_samples(tmp_path / split["samples"], right, pred, **what)
-            write_made_up_samples(
-                tmp_path / split["greedy"], right[:, :1], pred, **what | {"seed": 101, "temperature": 0.0}
-            )
+            write_samples(tmp_path / split["samples"], right, pred, **what)
+            greedy = what | {"seed": 101, "temperature": 0.0}
+            write_samples(tmp_path / split["greedy"], right[:, :1], pred, **greedy)
     specs = {}
     for seed in (1, 2):
         methods = {name: {"splits": sample_files(name)} for name in ("base", "base_again")}

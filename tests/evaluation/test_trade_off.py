@@ -1,4 +1,4 @@
-"""Right answers against solved questions: frontier and values, hand-made, and the picture."""
+"""Right answers against solved questions: frontier and values, hand-made."""
 
 import pytest
 

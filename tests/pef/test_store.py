@@ -1,4 +1,4 @@
-"""The D_pef store: round trip, what it keeps in memory, what it rejects, and which rows a run can use."""
+"""The D_pef store: round trip, what it rejects, and which rows a run can use."""
 
 import json
 import os

@@ -24,12 +24,8 @@ SPECIAL = ["<pad>", "<eos>", "<unk>", "<user>", "<answer>"]
 WORDS = [f"w{i}" for i in range(24)]
 CHAT_TEMPLATE = "<user>{{ messages[0]['content'] }}{% if add_generation_prompt %}<answer>{% endif %}"
 FIRST_STORED, FIRST_ANCHORED = 1000, 2000  # the ids
-PROMPTS, STORED, ANCHORED, VALIDATED = (
-    10,
-    10,
-    7,
-    6,
-)  # 10 prompts are two steps of 4 and two that wait for the next epoch
+# 10 prompts are two steps of 4 and two that wait for the next epoch
+PROMPTS, STORED, ANCHORED, VALIDATED = 10, 10, 7, 6
 STOP, TOTAL = 3, 6  # steps: both halves of a resumed run cross an epoch of the prompts and of the store
 SETTINGS = SMALL_RUN | {
     "VERBOSE": "1",
@@ -88,13 +84,13 @@ class Task:
             "DPH_SCORER": scorer,
         }
 
-    def train(self, script: str, name: str, *arguments: str, steps: int, code: int = 0, **environment: str) -> str:
+    def train(self, script: str, name: str, *arguments: str, steps: int, **environment: str) -> str:
         """Run scripts/llama/`script`.sh to `steps`; it resumes from the newest checkpoint of `name`. Its output."""
         of_run = {f"trainer.{kind}_data_dir": str(self.folder / kind / name) for kind in ("rollout", "validation")}
         of_run["trainer.total_training_steps"] = str(steps)
         variables, words = apart(self.environment | of_run | environment)
         command = ["bash", f"scripts/llama/{script}.sh", name, *arguments, *words]
-        return output_of(command, environment=os.environ | variables, timeout=TIME_LIMIT_S, code=code)
+        return output_of(command, environment=os.environ | variables, timeout=TIME_LIMIT_S)
 
     def metrics(self, name: str) -> dict[int, dict[str, float]]:
         """Every metric of every step of a run, by step."""

@@ -108,11 +108,11 @@ def prompts(train_parquet, builder):
 def run(prompts, tokenizer, scorer_server, sampling_settings):
     """Samples into a file, with the given engine."""
 
-    def run(path, engine, settings=sampling_settings, scorer=scorer_server, max_in_flight=8, **client_settings):
+    def run(path, engine, settings=sampling_settings, scorer=scorer_server, max_in_flight=8):
         described = metadata(n=settings.n, max_response_length=3, rows=len(prompts))
 
         async def scenario():
-            async with ScorerClient(scorer, **{"retries": 1, "first_backoff_s": 0.01} | client_settings) as client:
+            async with ScorerClient(scorer, retries=1, first_backoff_s=0.01) as client:
                 with SampleWriter(path, described) as writer:
                     return await sample(
                         engine,

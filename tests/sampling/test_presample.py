@@ -74,13 +74,13 @@ def composed(overrides: dict):
     return compose("presample", words(overrides))
 
 
-def prepared(overrides: dict, output: Path | None = None):
+def prepared(overrides: dict):
     config = composed(overrides)
     return job.prepare(
         config,
         files=files_of(config.data.train_files),
         settings=presample.check_settings(config),
-        output=Path(output or config.presample.output),
+        output=Path(config.presample.output),
     )
 
 

@@ -9,15 +9,10 @@ from verl.dph.sampling import ray_cluster
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, services_variables, without
 
 
-@pytest.fixture
-def given(monkeypatch):
-    found = {"WANDB_API_KEY": "secret", "SWANLAB_MODE": "local"}
-    for name, value in found.items():
+def test_the_keys_of_services_reach_the_loggers_and_not_the_settings(monkeypatch):
+    given = {"WANDB_API_KEY": "secret", "SWANLAB_MODE": "local"}
+    for name, value in given.items():
         monkeypatch.setenv(name, value)
-    return found
-
-
-def test_the_keys_of_services_reach_the_loggers_and_not_the_settings(given, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert services_variables() == {}  # the run's own Ray inherits this environment
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")

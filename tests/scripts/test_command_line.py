@@ -1,4 +1,4 @@
-"""What stands on a script's command line: names and numbers by position, overrides, --help and --dry-run."""
+"""What stands on a script's command line: names and numbers by position, overrides and --dry-run."""
 
 import json
 

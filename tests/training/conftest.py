@@ -57,14 +57,14 @@ def run_that_can_start(random_model, scorer_server, tmp_path_factory):
         "algorithm.adv_estimator": "grpo",
         SCORER: scorer_server,
     }
-    return compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()]), origin, rows, settings
+    return compose("dph_trainer", [f"{name}={value}" for name, value in settings.items()]), origin, rows
 
 
 @pytest.fixture
 def run(run_that_can_start, tmp_path, monkeypatch):
     """That run with files of its own; `prepare(changes)` checks it with some settings changed."""
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    composed, origin, rows, settings = run_that_can_start
+    composed, origin, rows = run_that_can_start
     base = copy.deepcopy(composed)
     copies = {key: shutil.copy(base.data[key], tmp_path) for key in ("sft_files", "sft_pt")}
     base.trainer.default_local_dir = str(tmp_path / "run")
@@ -73,7 +73,7 @@ def run(run_that_can_start, tmp_path, monkeypatch):
     class Run:
         folder, data, store = tmp_path / "run", copies["sft_files"], copies["sft_pt"]
         store_origin, store_rows = origin, rows
-        model, overrides = base.actor_rollout_ref.model.path, settings
+        model = base.actor_rollout_ref.model.path
 
         @staticmethod
         def config(changes=()):
