@@ -25,7 +25,8 @@ HERE = ["python", "-m", "verl.dph.presample"]
 def test_the_device_follows_the_command_and_the_machine(monkeypatch, capsys, gpu, environment, said, device, platform):
     monkeypatch.setattr(device_choice, "is_cuda_available", gpu)
     for name in ("VERL_PLATFORM", "RAY_ADDRESS", "DEVICE"):
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # so that what set_platform sets does not outlive the test
+        monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert device_choice.add_device(said) == [f"device={device}"]
