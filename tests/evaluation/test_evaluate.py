@@ -6,11 +6,13 @@ Random responses replace the engine's and the scorer's: tests/end_to_end evaluat
 import contextlib
 import io
 import json
+import logging
 import os
 import random
 import shutil
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,18 +77,25 @@ def merge(*arguments, merge=checkpoint._merge):
 def run_program(words: list[str]) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `python -m verl.dph.evaluate` with these words."""
     out, err, code = io.StringIO(), io.StringIO(), 0
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level  # Hydra's would outlive this module's fixture
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        mock.patch.dict(os.environ, VARIABLES),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         for replaced in (rollout_client, draw, check_scorer):
             patch.setattr(evaluate, replaced.__name__, replaced)
         patch.setattr(checkpoint, "_merge", merge)
         patch.setattr(sys, "argv", ["evaluate", *words])
-        for name, value in VARIABLES.items():
-            patch.setenv(name, value)
         try:
             run_main(evaluate.main, EVALUATE)
         except SystemExit as stop:
             code = stop.code
     GlobalHydra.instance().clear()
+    root.handlers[:] = handlers
+    root.setLevel(level)
     return code, out.getvalue(), err.getvalue()
 
 
