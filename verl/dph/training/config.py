@@ -8,9 +8,10 @@ from omegaconf import DictConfig
 from verl.trainer.ppo.utils import need_critic
 from verl.workers.config import FSDPActorConfig
 
+from rl.configuration import ACTOR
 from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.setting import dataclass_fields
-from rl.configuration.training import Eta, Rehearsal
+from rl.configuration.training import TRAINING, Eta
 from verl.dph.objective.terms import Terms, terms_of
 
 _EtaSettings: Any = make_dataclass("_EtaSettings", dataclass_fields(Eta), frozen=True)
@@ -20,10 +21,12 @@ class EtaControl(_EtaSettings):
     """`actor.sft_loss_control` (rl/configuration/training.py)."""
 
 
+_VERLS = FSDPActorConfig.__dataclass_fields__
+_ADDED = dataclass_fields(*(section for section in TRAINING if section.at == ACTOR))
 _Settings: Any = make_dataclass(
     "_Settings",
     [
-        *dataclass_fields(Rehearsal),
+        *(each for each in _ADDED if each[0] not in _VERLS),
         ("sft_loss_control", EtaControl, field(default_factory=EtaControl)),
     ],
     bases=(FSDPActorConfig,),
