@@ -1,20 +1,81 @@
-"""Questions say what they mean; test_task.py compares the results of the five styles."""
+"""Questions say what they mean, and the five styles give the answer that is worked out without SQL."""
 
+import operator
 import random
 import re
 
+import pytest
+
 from rl.demo.questions import (
+    COUNT,
     COUNT_WORDS,
     FAMILIES,
+    NONE,
     RL_MIX,
     SCHEMAS,
     SHOP,
+    STYLE_NAMES,
     Condition,
+    Family,
+    Mix,
     Question,
     announced_solution,
     draw_question,
     solve,
 )
+
+QUESTIONS_PER_CELL = 12
+COMPARE = {"=": operator.eq, ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le}
+
+
+def draw_of_family(family: Family, schema, seed: int) -> list[Question]:
+    weights = tuple(float(other == family) for other in FAMILIES)
+    rng = random.Random(seed)
+    return [draw_question(rng, [schema], Mix(weights, 0.0)) for _ in range(QUESTIONS_PER_CELL)]
+
+
+def table_rows(connection, table: str) -> list[dict]:
+    cursor = connection.execute(f"SELECT * FROM {table}")
+    names = [f"{table}.{column[0]}" for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def meets(row: dict, condition: Condition) -> bool:
+    value = condition.value.strip("'")
+    return COMPARE[condition.operator](row[condition.column], int(value) if value.isdigit() else value)
+
+
+def answer_without_sql(connection, question: Question) -> set[tuple]:
+    schema = question.schema
+    children = [
+        row
+        for row in table_rows(connection, schema.child.name)
+        if all(meets(row, condition) for condition in question.child_conditions)
+    ]
+    answer = set()
+    for parent in table_rows(connection, schema.parent.name):
+        if question.parent_condition is not None and not meets(parent, question.parent_condition):
+            continue
+        key = f"{schema.child.name}.{schema.foreign_key}"
+        count = sum(child[key] == parent[f"{schema.parent.name}.id"] for child in children)
+        belongs = {NONE: count == 0, COUNT: count >= (question.at_least or 0)}.get(question.family.kind, count > 0)
+        if belongs:
+            answer.add((parent[question.select],))
+    return answer
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_all_styles_give_the_answer(family, databases):
+    filled = 0
+    for schema in SCHEMAS:
+        connection = databases[schema.name]
+        for question in draw_of_family(family, schema, seed=11):
+            expected = answer_without_sql(connection, question)
+            filled += bool(expected)
+            for style in STYLE_NAMES:
+                sql = announced_solution(question, style)
+                assert set(connection.execute(sql)) == expected, (question.text, sql)
+    assert filled > QUESTIONS_PER_CELL
 
 
 def test_solutions_by_hand():
