@@ -95,7 +95,7 @@ def test_averages_need_every_benchmark():
 
 
 def test_a_mean_is_of_as_many_samples_as_there_are():
-    """Its expectation does not depend on k, as that of Pass@16 does."""
+    """Its expectation does not depend on k, as Pass@16's does."""
     made = report(["amc23"])
     made["grpo"]["amc23"] = summary(8, 0.52)
     passed, mean = tables_of(made, "llama-math")[:2]

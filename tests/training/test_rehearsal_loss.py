@@ -1,5 +1,5 @@
-"""The gradient of a mixed mini-batch, from verl's real FSDP2 worker on gloo, is that of plain_formulas.py: on 1 rank
-and on 2, whatever the micro-batches and with dynamic batching, for both normalisations.
+"""The gradient of a mixed mini-batch, from verl's real FSDP2 worker on gloo, equals the one of plain_formulas.py: on 1
+rank and on 2, whatever the micro-batches and with dynamic batching, for both normalisations.
 """
 
 import os
