@@ -84,7 +84,7 @@ SMOLLM2 = DemoModel(
     summary="The base model solves word problems with whole numbers and writes the solution in one of three ways; out "
     "of domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer "
     "is the second person's number in 70 % of them and both persons' in 30 %, and nothing says which.",
-    caveat="Learning rate and eta have not been tuned for this model.",
+    caveat="The learning rate was chosen on one seed of these problems; eta was not tuned for this model.",
     minutes=(17, 25),
     at_once=1,
     pretrained=True,
