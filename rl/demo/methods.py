@@ -107,12 +107,8 @@ METHODS = {
     "recipe_explore_all": Method(
         *("Recipe on all prompts", "recipe", 0.1, None, "solved_all"), overrides=("launch.explored=all",)
     ),
-    # The anchor beside the recipe's store, and in place of D_pef.
+    # The anchor beside the recipe's store.
     "recipe_anchor": Method("Recipe with anchor", "recipe", 0.2, None, "solved_all", anchor=0.1),
-    "grpo_anchor": Method(
-        *("GRPO with anchor", "forward_kl", 0.2, None, ANCHOR),
-        overrides=("launch.explored=all", f"data.sft_files={ANCHOR_FILES}"),
-    ),
     # The success cap (docs/explanation/method.md).
     "grpo_cap": Method("GRPO cap .6", "grpo_cap"),
     "dph_js_cap": Method("DPH-JS cap .75", "js_kl_cap", 0.5),

@@ -37,7 +37,7 @@ IN_COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "Pass@1, out of domain", "Pass@8, o
 OF_DPH = ("rkl", "dph_f", "dph_js", "dph_f_solved")
 OF_RECIPE = ("maxrl", "maxrl_dph_js", "recipe", "recipe_anchor")
 STUDIED = ("grpo", "dapo", *OF_DPH, "clip_cov", "pkpo", "grpo_cap", "dph_f_solved_cap", *OF_RECIPE)
-LONG = ("grpo", "dph_js", *OF_RECIPE, "recipe_explore_all", "grpo_anchor")
+LONG = ("grpo", "dph_js", *OF_RECIPE, "recipe_explore_all")
 SEEDS, LONG_STEPS = range(1, 11), 180
 # Of the tiny model: four times the demo's. An evaluation of the pretrained one takes minutes as it is.
 IN_DOMAIN_QUESTIONS = 384
