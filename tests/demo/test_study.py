@@ -102,7 +102,7 @@ def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
 
 
 def test_an_anchor_is_stored_from_samples_without_verdicts_of_prompts_of_its_own(tmp_path):
-    found = stages_of(tmp_path, "recipe_anchor", "grpo_anchor")
+    found = stages_of(tmp_path, "recipe_anchor")
     path, prompts = "data.sft_pt=${launch.data}/anchor/pef.pt", "['${launch.folder}/task/anchor.parquet']"
     assert f"data.train_files={prompts}" in found["presample_anchor"].command
     stored = found["store_anchor_s1"]
@@ -110,9 +110,9 @@ def test_an_anchor_is_stored_from_samples_without_verdicts_of_prompts_of_its_own
     assert "data.sft_samples=${launch.folder}/data/generate_anchor/0.jsonl" in stored.command
     assert found["presample_anchor"].outputs == [tmp_path / "data" / "generate_anchor"]
     assert stored.needs == ["presample_anchor"]
-    beside, instead = found["train_recipe_anchor_s1"], found["train_grpo_anchor_s1"]
-    assert (beside.needs, instead.needs) == (["store_solved_all_s1", "store_anchor_s1"], ["store_anchor_s1"])
-    assert path.replace("sft_pt", "sft_anchor_pt") in beside.command and path in instead.command
+    beside = found["train_recipe_anchor_s1"]
+    assert beside.needs == ["store_solved_all_s1", "store_anchor_s1"]
+    assert path.replace("sft_pt", "sft_anchor_pt") in beside.command
     whole = study.Study(tmp_path, ["recipe_anchor"], [1], steps=4, at_once=2)
     assert whole.spec_of(1).groups == ["ambiguous", "family", "schema"]
 
