@@ -10,6 +10,7 @@ report.html per seed. To resume, run the same command again.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -83,6 +84,7 @@ class Study(Experiment):
         steps: training steps per run.
         at_once: runs at a time.
         model: one of MODELS.
+        model_path: a pretrained model in place of the model's own.
         long_steps: after which the methods of LONG are evaluated too, above `steps`.
         base_seed: of the base model.
     """
@@ -96,6 +98,7 @@ class Study(Experiment):
         at_once: int,
         *,
         model: DemoModel = TINY,
+        model_path: str | None = None,
         long_steps: Sequence[int] = (),
         base_seed: int = 0,
     ):
@@ -104,7 +107,9 @@ class Study(Experiment):
             *(out, steps),
             seed=1,
             model=model,
-            at_once=min(at_once, model.at_once),
+            model_path=model_path,
+            # A program of the pretrained model has both cores.
+            at_once=model.at_once if model.pretrained else at_once,
             in_domain=in_domain,
             base_seed=base_seed,
         )
@@ -168,10 +173,11 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; exit code 2 after a user error."""
     options = parser().parse_args(arguments)
     exit_on_sigterm()
+    model = MODELS[options.model]
+    model_path = os.environ.get("MODEL_PATH") if model.pretrained else None
     ignore_variables()
     started = time.monotonic()
     with user_errors_exit(resumes=True):
-        model = MODELS[options.model]
         methods = method_names(options.methods, model.task)
         steps = model.steps if options.steps is None else options.steps
         seeds = list(dict.fromkeys(_numbers("--seeds", options.seeds)))
@@ -186,6 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
         study = Study(
             *(options.out.resolve(), methods, seeds, steps, options.jobs),
             model=model,
+            model_path=model_path,
             long_steps=longer,
             base_seed=options.base_seed,
         )
@@ -217,7 +224,7 @@ def parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
-    add("--jobs", type=int, default=2, help="runs at a time, each with one busy core (default: %(default)s)")
+    add("--jobs", type=int, default=2, help="runs at a time, each with one busy core; smollm2 runs alone (default: %(default)s)")
     return parser
 
 
