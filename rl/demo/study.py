@@ -224,7 +224,7 @@ def parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
-    add("--jobs", type=int, default=2, help="runs at a time, each with one busy core; smollm2 runs alone (default: %(default)s)")
+    add("--jobs", type=int, default=2, help="runs at a time, one core each; smollm2 runs alone (default: %(default)s)")
     return parser
 
 
