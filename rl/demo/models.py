@@ -84,8 +84,8 @@ SMOLLM2 = DemoModel(
     summary="The base model solves word problems with whole numbers and writes the solution in one of three ways; out "
     "of domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer "
     "is the second person's number in 70 % of them and both persons' in 30 %, and nothing says which.",
-    caveat="The learning rate was chosen on one seed of these problems; eta was not tuned for this model.",
-    minutes=(17, 25),
+    caveat="Learning rate and mini-batch were chosen on one seed of these problems; eta was not tuned.",
+    minutes=(17, 35),
     at_once=1,
     pretrained=True,
     styles=tuple(STYLES),
