@@ -21,12 +21,11 @@ class EtaControl(_EtaSettings):
     """`actor.sft_loss_control` (rl/configuration/training.py)."""
 
 
-_VERLS = FSDPActorConfig.__dataclass_fields__
-_ADDED = dataclass_fields(*(section for section in TRAINING if section.at == ACTOR))
+_of_actor = dataclass_fields(*(section for section in TRAINING if section.at == ACTOR))
 _Settings: Any = make_dataclass(
     "_Settings",
     [
-        *(each for each in _ADDED if each[0] not in _VERLS),
+        *(each for each in _of_actor if each[0] not in FSDPActorConfig.__dataclass_fields__),
         ("sft_loss_control", EtaControl, field(default_factory=EtaControl)),
     ],
     bases=(FSDPActorConfig,),
