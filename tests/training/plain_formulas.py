@@ -118,7 +118,7 @@ class Formula:
         importance: largest importance weight.
         policy: factor of the policy loss.
         policy_loss: of each token, from the log-probs, old log-probs and advantages of a micro-batch.
-        rows: D_exp rows of a micro-batch; None: all those of the mini-batch.
+        rows: the number of D_exp rows in a micro-batch; None: a micro-batch has all rows of the mini-batch.
         bonus: weight of the entropy.
         capped: D_exp rows whose advantages are 0; their tokens count.
         advantages: of each D_exp row; None: the batch's.
