@@ -140,5 +140,5 @@ def method_names(text: str, task: str) -> list[str]:
         if name not in METHODS:
             raise UserError(f"--methods {text!r}: {name} is not a method; use some of {', '.join(METHODS)}.")
         if task != "sql" and {EXPERT, ANCHOR} & {*METHODS[name].stores}:
-            raise UserError(f"--methods {text!r}: {name} needs files that only the task of SQL has: leave it out.")
+            raise UserError(f"--methods {text!r}: {name} needs files that only the SQL task has: leave it out.")
     return names

@@ -40,6 +40,8 @@ OF_RECIPE = ("maxrl", "maxrl_dph_js", "recipe", "recipe_anchor")
 STUDIED = ("grpo", "dapo", *OF_DPH, "clip_cov", "pkpo", "grpo_cap", "dph_f_solved_cap", *OF_RECIPE)
 LONG = ("grpo", "dph_js", *OF_RECIPE, "recipe_explore_all")
 SEEDS, LONG_STEPS = range(1, 11), 180
+# By model: another one in the folder of a study would start it again from scratch.
+FOLDERS = {name: Path("outputs", "study" if name == TINY.name else f"study_{name}") for name in MODELS}
 # Of the tiny model: four times the demo's. An evaluation of the pretrained one takes minutes as it is.
 IN_DOMAIN_QUESTIONS = 384
 
@@ -190,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
                 f"--long-steps is {options.long_steps}; the numbers must rise and be above --steps ({steps})."
             )
         study = Study(
-            *(options.out.resolve(), methods, seeds, steps, options.jobs),
+            *((options.out or FOLDERS[model.name]).resolve(), methods, seeds, steps, options.jobs),
             model=model,
             model_path=model_path,
             long_steps=longer,
@@ -208,7 +210,7 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
     add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
-    add("--out", type=output_folder, default=Path("outputs/study"), help="folder of everything (default: %(default)s)")
+    add("--out", type=output_folder, help=f"folder of everything (default: {' or '.join(map(str, FOLDERS.values()))})")
     add(
         "--methods",
         default=",".join(STUDIED),
