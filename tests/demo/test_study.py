@@ -39,7 +39,7 @@ def test_the_pretrained_model_trains_one_run_at_a_time_on_its_own_task(tmp_path)
     assert f"--eval-in-domain={SMOLLM2.in_domain}" in commands["task"] and f"--model={mine}" in commands["model"]
     assert "experiment=smollm2_math" in commands["train_recipe_s2"] and "launch.seed=2" in commands["train_recipe_s2"]
     assert found.spec_of(2).styles == list(SMOLLM2.styles)
-    assert study.FOLDERS == {"tiny": Path("outputs/study"), "smollm2": Path("outputs/study_smollm2")}
+    assert [*map(str, study.FOLDERS.values())] == ["outputs/study", "outputs/study_smollm2"]
 
 
 def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
