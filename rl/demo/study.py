@@ -110,8 +110,7 @@ class Study(Experiment):
             seed=1,
             model=model,
             model_path=model_path,
-            # A program of the pretrained model has both cores.
-            at_once=model.at_once if model.pretrained else at_once,
+            at_once=at_once,
             in_domain=in_domain,
             base_seed=base_seed,
         )
@@ -226,7 +225,7 @@ def parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
-    add("--jobs", type=int, default=2, help="runs at a time, one core each; smollm2 runs alone (default: %(default)s)")
+    add("--jobs", type=int, default=2, help="runs at a time, a core each; smollm2: 8 GB each (default: %(default)s)")
     return parser
 
 

@@ -28,13 +28,14 @@ def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_pretrained_model_trains_one_run_at_a_time_on_its_own_task(tmp_path):
+def test_the_pretrained_model_trains_on_its_own_task_with_a_thread_for_each_of_two_runs(tmp_path):
     (mine := tmp_path / "mine").mkdir()
     for name in ("model.safetensors", "tokenizer.json"):
         (mine / name).touch()
-    found = study.Study(tmp_path, ["grpo", "recipe"], [1, 2], 40, at_once=4, model=SMOLLM2, model_path=str(mine))
+    found = study.Study(tmp_path, ["grpo", "recipe"], [1, 2], 40, at_once=2, model=SMOLLM2, model_path=str(mine))
     commands = {stage.name: stage.command for stage in found.stages()}
-    assert (found.at_once, found.replicas) == (1, 2)
+    threads = {stage.name: stage.environment.get("OMP_NUM_THREADS") for stage in found.stages()}
+    assert (found.at_once, found.replicas, threads["model"], threads["train_grpo_s1"]) == (2, 2, "2", "1")
     assert study.Study(tmp_path, ["grpo"], [1], steps=40, at_once=4).at_once == 4
     assert f"--eval-in-domain={SMOLLM2.in_domain}" in commands["task"] and f"--model={mine}" in commands["model"]
     assert "experiment=smollm2_math" in commands["train_recipe_s2"] and "launch.seed=2" in commands["train_recipe_s2"]
