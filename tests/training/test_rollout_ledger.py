@@ -7,10 +7,13 @@ import torch
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rl.common.errors import UserError
+from verl.dph.objective import success_cap
 from verl.dph.training import rollout_ledger
 from verl.dph.training.rollout_ledger import RolloutLedger
+from verl.dph.training.trainer import DPHTrainer
 
 N = 2
 
@@ -210,11 +213,20 @@ def test_a_correct_or_unjudged_response_never_counts_as_wrong(groups_of_3, estim
         step(groups_of_3)
 
 
-def test_groups_of_equal_rewards(groups_of_3):
+@pytest.mark.parametrize("estimator", ["grpo", "grpo_vectorized"])
+def test_groups_of_equal_rewards_teach_nothing(groups_of_3, monkeypatch, estimator):
+    """verl divides a rounding by the deviation, a rounding too: 16 rewards of 0.7 would have advantages of .05 or .11."""
     for prompt in "abc":
         groups_of_3.queue.add(prompt, n=3)
     groups_of_3.queue.verdicts = {"a": (0.7,) * 3, "b": (0.7, 0.7, 0.6)}
-    assert groups_of_3.ledger.prompts_of_equal_rewards(groups_of_3.sample()) == {"a", "c"}
+    groups_of_3.config.algorithm = {"adv_estimator": estimator, "use_kl_in_reward": False, "success_cap": None}
+    trainer, zeroed = object.__new__(DPHTrainer), []
+    trainer.config, trainer.ledger = groups_of_3.config, groups_of_3.ledger
+    monkeypatch.setattr(PPOTrainerSync, "_compute_advantage", lambda self, batch, metrics: batch)
+    monkeypatch.setattr(success_cap, "apply", lambda batch, prompts: zeroed.append(prompts))
+    monkeypatch.setattr(success_cap, "share_that_teaches", lambda batch: 1.0)
+    trainer._compute_advantage(groups_of_3.sample(), {})
+    assert zeroed == [{"a", "c"}]
 
 
 def test_groups_that_dynamic_sampling_drops_or_does_not_need_count_in_pass_at_k(trainer):

@@ -151,7 +151,7 @@ class DPHTrainer(PPOTrainerSync):
         if algorithm.adv_estimator == advantages.MAXRL:
             advantages.give_verdicts(batch.keys, self.ledger.accuracies(batch))
         batch = super()._compute_advantage(batch, metrics)
-        if algorithm.adv_estimator == "grpo" and not algorithm.use_kl_in_reward:
+        if algorithm.adv_estimator in ("grpo", "grpo_vectorized") and not algorithm.use_kl_in_reward:
             # verl's mean of equal rewards may be off by a rounding, which its division by the deviation, a rounding
             # too, makes an advantage of up to .06 with one sign for the whole group.
             success_cap.apply(batch, self.ledger.prompts_of_equal_rewards(batch))
