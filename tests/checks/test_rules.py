@@ -60,6 +60,8 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (of_mode("reverse_kl", reference=True), "pef.pt has no effect with actor.sft_loss_mode=reverse_kl"),
         (of_mode("alpha", store=False), "set actor.use_kl_loss=True (or name the D_pef store in data.sft_pt)"),
         ({f"{ACTOR}alpha_coeff": 0.8}, "alpha_coeff=0.8 has no effect"),
+        ({f"{ACTOR}sft_anchor_coeff": 0.1}, "actor.sft_anchor_coeff=0.1 has no effect"),
+        ({"data.sft_anchor_batch_size": 4}, "data.sft_anchor_batch_size=4 has no effect"),
         (
             of_mode("js") | {f"{ACTOR}sft_loss_form": "generator", f"{ACTOR}sft_js_exp_weight": 3.0},
             "sft_js_exp_weight=3.0 has no effect with actor.sft_loss_mode=js with sft_loss_form=generator",

@@ -79,6 +79,7 @@ def unread(config: DictConfig) -> Iterator[str]:
     is_read["sft_kl_estimator"] &= on_pef
     is_read |= dict.fromkeys(("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form"), has_term)
     is_read |= {"policy_loss_coeff": has_term, "sft_baseline": on_pef, "sft_log_ratio_max": on_pef and not linear}
+    is_read["sft_anchor_coeff"] = has_anchor(config)
     is_read |= dict.fromkeys(("sft_importance_max", "sft_policy_log_ratio_max"), on_exp)
     found = [(f"actor.{name}", actor[name], Rehearsal.default(name), read) for name, read in is_read.items()]
     control, has_warmup = actor.sft_loss_control, actor.sft_loss_control.type in WITH_WARMUP
@@ -93,6 +94,7 @@ def unread(config: DictConfig) -> Iterator[str]:
             algorithm.adv_estimator == W_REINFORCE,
         ),
         ("data.sft_pt", config.data.sft_pt, None, on_pef),
+        ("data.sft_anchor_batch_size", config.data.sft_anchor_batch_size, None, has_anchor(config)),
     ]
     for key, value, default, read in found:
         if not read and value not in (None, default):
