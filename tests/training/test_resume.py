@@ -114,6 +114,17 @@ def test_a_key_that_only_one_run_has_is_a_change(run):
     assert f"{key} was None and is True" in run.rejection({f"+{key}": True})
 
 
+@pytest.mark.parametrize(("loss", "is_rejected"), [("vanilla", False), ("kl_cov", True), ("clip_cov", True)])
+def test_micro_batches_stay_where_the_loss_chooses_tokens_within_one(run, loss, is_rejected):
+    changes = {f"{ACTOR}policy_loss.loss_mode": loss}
+    save_checkpoint(run, **changes)
+    changes |= {f"{ACTOR}ppo_max_token_len_per_gpu": 5000}
+    if is_rejected:
+        assert "ppo_max_token_len_per_gpu was " in run.rejection(changes)
+    else:
+        run.prepare(changes)
+
+
 def test_the_order_of_the_training_files_stays(run):
     """The checkpoint has the place in the epoch by the rows' numbers over all files."""
     second = str(Path(run.data).with_name("second.parquet"))

@@ -215,7 +215,7 @@ def test_a_correct_or_unjudged_response_never_counts_as_wrong(groups_of_3, estim
 
 @pytest.mark.parametrize("estimator", ["grpo", "grpo_vectorized"])
 def test_groups_of_equal_rewards_teach_nothing(groups_of_3, monkeypatch, estimator):
-    """verl divides a rounding by the deviation, a rounding too: 16 rewards of 0.7 would have advantages of .05 or .11."""
+    """verl divides a rounding by the deviation, a rounding too: 16 rewards of 0.7 would have an advantage of .11."""
     for prompt in "abc":
         groups_of_3.queue.add(prompt, n=3)
     groups_of_3.queue.verdicts = {"a": (0.7,) * 3, "b": (0.7, 0.7, 0.6)}
