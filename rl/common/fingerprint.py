@@ -46,12 +46,13 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
 
 
 def model_hashes(model: str | os.PathLike, tokenizer: str | os.PathLike | None) -> dict[str, str]:
-    """What samples and stores are compared by: {"model_hash": ..., "tokenizer_hash": ...}.
+    """What samples, stores and runs are compared by: {"model_hash": ..., "tokenizer_hash": ..., "config_hash": ...}.
 
     Args:
         model, tokenizer: folders, or names of Hugging Face Hub models; tokenizer is None if it is the model's.
     """
-    return {"model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(tokenizer or model)}
+    hashes = {"model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(tokenizer or model)}
+    return hashes | {"config_hash": config_hash(model)}
 
 
 def config_hash(model: str | os.PathLike) -> str:

@@ -116,6 +116,7 @@ def test_a_divergence_on_responses_from_elsewhere_is_warned_of(run, caplog, mode
     [
         ({"model_hash": "0" * 64}, {}, "model"),
         ({"tokenizer_hash": "0" * 64}, {}, "tokenizer"),
+        ({"config_hash": "0" * 64}, {}, "config.json or generation_config.json (000000000000"),
         ({"engine_dtype": "bfloat16"}, {}, "engine dtype (bfloat16"),
         ({}, {f"{MODEL}custom_chat_template": "{{ messages }}"}, "chat template"),
         ({"override_config": '{"rms_norm_eps": 0.1}'}, {}, 'config.json (model.override_config) ({"rms_norm_eps"'),

@@ -143,9 +143,13 @@ def test_model_and_prompts_are_compared_by_content(run, tmp_path):
     pd.DataFrame([dataset_row(i) for i in range(9)]).to_parquet(moved)
     assert "data.train_files was " in run.rejection({"data.train_files": str(moved)})
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["model"]["model_hash"] = "0" * 64
+    for name in ("model", "tokenizer", "config"):
+        of_model = manifest["model"] | {f"{name}_hash": "0" * 64}
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"model": of_model}))
+        assert f"the {name} was 000000000000 and is" in run.rejection()
+    del manifest["model"]["config_hash"]  # of an earlier version
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert "the model was 000000000000 and is" in run.rejection()
+    run.prepare()
 
 
 def test_a_checkpoint_whose_settings_are_not_known_is_continued_with_a_warning(run, caplog):

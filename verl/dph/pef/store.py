@@ -28,6 +28,7 @@ _RESPONSE_FIELDS = {"response": ("responses", torch.int32), "ref_log_probs": ("r
 _ORIGIN = {
     "model_hash": "model",
     "tokenizer_hash": "tokenizer",
+    "config_hash": "config.json or generation_config.json",
     "temperature": "temperature",
     "engine_dtype": "engine dtype",
     "chat_template": "chat template (data.apply_chat_template_kwargs or model.custom_chat_template)",
@@ -166,7 +167,8 @@ class Store:
         """
         for name, what in _ORIGIN.items():
             recorded = self.meta.get(name, _UNRECORDED.get(name))
-            if name in expected and recorded != expected[name]:
+            is_older = name == "config_hash" and recorded is None
+            if name in expected and recorded != expected[name] and not is_older:
                 raise UserError(
                     f"D_pef store {path} was made with another {what} ({short(recorded)}, from "
                     f"{self.meta.get('model')}) than this run's ({short(expected[name])}): its reference log-probs do "

@@ -19,7 +19,7 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
-from rl.common.fingerprint import config_hash, file_sha256, model_hashes
+from rl.common.fingerprint import file_sha256, model_hashes
 from rl.configuration import CONFIG_DIR
 from rl.data.rows import PromptFiles
 from rl.data.sample_file import UNJUDGED, SampleMetadata, SampleWriter
@@ -93,7 +93,7 @@ def prepare(
             does not leave it out.
     """
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-    hashes = model_hashes(model.path, model.tokenizer_path) | {"config_hash": config_hash(model.path)}
+    hashes = model_hashes(model.path, model.tokenizer_path)
     tokenizer, prompts = tokenized_prompts(config, files, unjudged=unjudged)
     metadata = SampleMetadata(
         model=str(model.path),

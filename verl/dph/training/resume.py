@@ -168,9 +168,8 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
     """The model and the training prompts, by content."""
     model = config.actor_rollout_ref.model
     for name, value in model_hashes(model.path, model.tokenizer_path).items():
-        if manifest["model"][name] != value:
-            what = name.removesuffix("_hash")
-            yield f"the {what} was {short(manifest['model'][name])} and is {short(value)} ({model.path})"
+        if (was := manifest["model"].get(name, value)) != value:  # older manifests have no config_hash
+            yield f"the {name.removesuffix('_hash')} was {short(was)} and is {short(value)} ({model.path})"
     paths, before = files_of(config.data.train_files), files_of(manifest["settings"]["data"]["train_files"])
     # In order: the checkpoint has the place in the epoch, among the rows of all files one after the other.
     hashes_before = [manifest["data"]["train_files"].get(str(path)) for path in before]
