@@ -1,7 +1,7 @@
 """The figures of the recorded studies in docs/explanation/study.md, docs/tutorials/demo.md and README.md, from files
 of docs/study.
 
-    python docs/site/study.py [--board STUDY/study.json] [--anchor STUDY/seed_1/report.json] [--pretrained report.json]
+    python docs/site/study.py [--board JSON] [--smollm2 JSON] [--anchor JSON]
 
 It draws docs/study/pareto.svg and, from demo.json, the grids of answers (`make pictures`), and writes the text between
 the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. What is given is first recorded in docs/study.
@@ -103,21 +103,6 @@ def of_anchor(path: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def of_pretrained(path: Path) -> dict[str, dict[str, float]]:
-    """What docs/study/pretrained.json records of a demo's report.json: {row: {column: value}}."""
-    report = json.loads(path.read_text())
-    found: dict[str, dict[str, float]] = {}
-    for name, label in report["_labels"].items():
-        inside, outside = (report[name][split] for split in ("in_domain", "out_of_domain"))
-        found[label] = {f"Pass@{k}": inside["pass@k"][k][0] for k in ("1", "8", "32")}
-        readings = {"one reading": "plain", "two readings": "ambiguous"}
-        of_kind = inside["groups"]["ambiguous"]
-        found[label] |= {f"Pass@8, {words}": of_kind[kind]["pass@k"]["8"][0] for words, kind in readings.items()}
-        found[label]["style entropy"] = inside["style_entropy"][0]
-        found[label] |= {f"Pass@{k}, out of domain": outside["pass@k"][k][0] for k in ("1", "8")}
-    return found
-
-
 def recorded_table(recorded: Mapping[str, Mapping[str, float]]) -> str:
     """The table of a file with {row: {column: value}}."""
     columns = list(next(iter(recorded.values())))
@@ -153,16 +138,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--board", type=Path, metavar="JSON", help="the study.json of `dph study`")
     parser.add_argument("--anchor", type=Path, metavar="JSON", help="the report.json of a seed with anchors")
-    parser.add_argument("--pretrained", type=Path, metavar="JSON", help="the report.json of runs to add")
+    parser.add_argument("--smollm2", type=Path, metavar="JSON", help="the study.json of `dph study --model smollm2`")
     options = parser.parse_args(arguments)
-    if options.board:
-        (STUDY / "board.json").write_text(options.board.read_text())
+    for name, given in {"board": options.board, "smollm2": options.smollm2}.items():
+        if given:
+            (STUDY / f"{name}.json").write_text(given.read_text())
     if options.anchor:
         (STUDY / "anchor.json").write_text(json.dumps(of_anchor(options.anchor), indent=1) + "\n")
-    pretrained = json.loads((STUDY / "pretrained.json").read_text())
-    if options.pretrained:
-        pretrained |= of_pretrained(options.pretrained)
-        (STUDY / "pretrained.json").write_text(json.dumps(pretrained, indent=1) + "\n")
     with user_errors_exit():
         values, older = (json.loads((STUDY / name).read_text()) for name in ("board.json", "seeds.json"))
     anchored = json.loads((STUDY / "anchor.json").read_text())
@@ -171,9 +153,9 @@ def main(arguments: list[str] | None = None) -> None:
     parts["older"] = means(older, without=[*values["methods"], *UNLISTED])
     # The site wants tables apart from other lines.
     PAGE.write_text(written(PAGE.read_text(), {name: f"\n{table}\n" for name, table in parts.items()}))
-    recorded = {"pretrained": pretrained, "control": json.loads((STUDY / "pretrained_control.json").read_text())}
-    tables = {name: f"\n{recorded_table(rows)}\n" for name, rows in recorded.items()}
-    TUTORIAL.write_text(written(TUTORIAL.read_text(), tables))
+    tables = {"smollm2": means(json.loads((STUDY / "smollm2.json").read_text()))}
+    tables["pretrained_control"] = recorded_table(json.loads((STUDY / "pretrained_control.json").read_text()))
+    TUTORIAL.write_text(written(TUTORIAL.read_text(), {name: f"\n{table}\n" for name, table in tables.items()}))
     README.write_text(written(README.read_text(), {"board": in_readme(values)}))
     for name, picture in (answer_pictures() | pareto_files(trade_offs_over_seeds(values))).items():
         (STUDY / name).write_text(picture)
