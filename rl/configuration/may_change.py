@@ -8,11 +8,13 @@ from rl.configuration.setting import settings_of
 
 _SECTIONS = PROGRAMS["dph_trainer"].sections
 
+# How an update is cut: not with a loss that chooses tokens within a micro-batch (resume.py).
+MICRO_BATCHES = ("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz")
 # Our settings with may_change, and verl's settings with these names. Every other setting must be what it was.
 MAY_CHANGE = (
     *(setting.key for setting in settings_of(section for section in _SECTIONS if section.may_change)),
     # Memory and speed, with the same gradient.
-    *("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz", "*ulysses_sequence_parallel_size"),
+    *(*MICRO_BATCHES, "*ulysses_sequence_parallel_size"),
     *("*offload*", "*checkpointing*", "*chunk*", "*torch_compile", "*fused_kernel*", "*use_remove_padding"),
     *("*use_liger", "*attn_implementation", "*prefetch", "*reshard_after_forward", "*.turbo_config.*"),
     *("*use_shm", "*gradient_accumulation", "*nccl_timeout", "*filter_overlong_prompts_workers"),

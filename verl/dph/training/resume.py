@@ -11,7 +11,7 @@ from rl.checks.files import files_of
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hashes, short
 from rl.configuration import ACTOR
-from rl.configuration.may_change import MAY_CHANGE, among
+from rl.configuration.may_change import MAY_CHANGE, MICRO_BATCHES, among
 from rl.configuration.variables import flat
 from rl.data.training_run import (
     MANIFEST,
@@ -34,8 +34,7 @@ _SHOWN = 8  # changes in one message
 # A setting of earlier versions, and the value that this version computes: a run with another one is rejected.
 _REMOVED = {f"{ACTOR}.sft_loss_estimator": "sampled"}
 
-# Settings of the micro-batches, and verl's policy losses that choose tokens within one, with which these must stay.
-_MICRO_BATCHES = [f"{ACTOR}.{name}" for name in ("ppo_micro_batch*", "ppo_max_token_len_per_gpu", "use_dynamic_bsz")]
+# verl's policy losses that choose tokens within a micro-batch, so that its size must stay.
 _CHOOSE_WITHIN = ("kl_cov", "clip_cov")
 
 # The parts of a checkpoint that a run goes on with (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
@@ -182,9 +181,10 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """The settings that differ and must not; one that only one of the two runs has is null in the other."""
     now = _REMOVED | dict(flat(OmegaConf.to_container(config, resolve=True)))
     trained_with = _REMOVED | dict(flat(before))
-    must_stay = _MICRO_BATCHES if now[f"{ACTOR}.policy_loss.loss_mode"] in _CHOOSE_WITHIN else []
+    fixed = MICRO_BATCHES if now[f"{ACTOR}.policy_loss.loss_mode"] in _CHOOSE_WITHIN else ()
     for key in sorted(now.keys() | trained_with.keys() - {VERDICT}):  # check_verdict compares it
         was, value = trained_with.get(key), now.get(key)
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
-        if differs and (among(must_stay, key) or not among(MAY_CHANGE, key)):
+        may_change = among(MAY_CHANGE, key) and not (key.startswith(f"{ACTOR}.") and among(fixed, key))
+        if differs and not may_change:
             yield f"{key} was {was} and is {value}"
