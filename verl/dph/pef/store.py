@@ -34,7 +34,6 @@ _ORIGIN = {
     "chat_template": "chat template (data.apply_chat_template_kwargs or model.custom_chat_template)",
     "override_config": "config.json (model.override_config)",
 }
-_UNRECORDED = {"override_config": "{}"}  # of older stores
 
 WRITE_AGAIN = "write it again with dph store"
 # How to write a store anew under its name.
@@ -165,10 +164,10 @@ class Store:
             expected: this run's values by their key in `meta` (origin.origin_of); the keys of _ORIGIN are compared.
             remedy: what to do about it, for the message.
         """
+        unrecorded = {"override_config": "{}", "config_hash": expected.get("config_hash")}  # of older stores
         for name, what in _ORIGIN.items():
-            recorded = self.meta.get(name, _UNRECORDED.get(name))
-            is_older = name == "config_hash" and recorded is None
-            if name in expected and recorded != expected[name] and not is_older:
+            recorded = self.meta.get(name, unrecorded.get(name))
+            if name in expected and recorded != expected[name]:
                 raise UserError(
                     f"D_pef store {path} was made with another {what} ({short(recorded)}, from "
                     f"{self.meta.get('model')}) than this run's ({short(expected[name])}): its reference log-probs do "
