@@ -106,7 +106,7 @@ class Experiment:
         alone = not self.on_cpu or model.at_once == 1
         self.replicas = 2 if self.on_cpu and alone else 1
         self.threads = 2 if alone else 1
-        # Two updates of SmolLM2 with a thread each take a quarter less time than one after the other with two.
+        # Two programs with a thread each take a quarter less time for SmolLM2's forward and backward than one with two.
         self.training_threads = self.threads if self.at_once == 1 else 1
         self.task, self.base, self.data = out / "task", out / "model", out / "data"
         self._presampled = self.data / "generate_data" / "0.jsonl"

@@ -85,7 +85,7 @@ SMOLLM2 = DemoModel(
     "of domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer "
     "is the second person's number in 70 % of them and both persons' in 30 %, and nothing says which.",
     caveat="Learning rate and mini-batch were chosen on one seed of these problems; eta was not tuned.",
-    minutes=(17, 35),
+    minutes=(20, 35),
     at_once=1,
     pretrained=True,
     styles=tuple(STYLES),

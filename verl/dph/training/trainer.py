@@ -153,7 +153,7 @@ class DPHTrainer(PPOTrainerSync):
         batch = super()._compute_advantage(batch, metrics)
         if algorithm.adv_estimator in ("grpo", "grpo_vectorized") and not algorithm.use_kl_in_reward:
             # verl's mean of equal rewards may be off by a rounding, which its division by the deviation, a rounding
-            # too, makes an advantage of up to .06 with one sign for the whole group.
+            # too, makes an advantage of up to .11 with one sign for the whole group.
             success_cap.apply(batch, self.ledger.prompts_of_equal_rewards(batch))
         if algorithm.success_cap is not None:
             prompts, groups = success_cap.capped(self.ledger.accuracies(batch), algorithm.success_cap)
