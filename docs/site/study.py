@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from rl.common.cli import user_errors_exit
+from rl.common.errors import UserError
+from rl.data.json_text import loads_or_none
 from rl.evaluation.analysis.trade_off import base_values, trade_offs_over_seeds
 from rl.evaluation.over_seeds import SIGNIFICANT
 from rl.evaluation.report.answer_grid import answer_files
@@ -140,9 +142,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--anchor", type=Path, metavar="JSON", help="the report.json of a seed with anchors")
     parser.add_argument("--smollm2", type=Path, metavar="JSON", help="the study.json of `dph study --model smollm2`")
     options = parser.parse_args(arguments)
-    for name, given in {"board": options.board, "smollm2": options.smollm2}.items():
-        if given:
-            (STUDY / f"{name}.json").write_text(given.read_text())
+    with user_errors_exit():
+        for name, given in {"board": options.board, "smollm2": options.smollm2}.items():
+            if given:
+                text = given.read_text()
+                if "methods" not in (loads_or_none(text) or {}):
+                    raise UserError(f"{given} is not the study.json of dph study: give the one of a finished study.")
+                (STUDY / f"{name}.json").write_text(text)
     if options.anchor:
         (STUDY / "anchor.json").write_text(json.dumps(of_anchor(options.anchor), indent=1) + "\n")
     with user_errors_exit():

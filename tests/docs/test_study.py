@@ -52,3 +52,11 @@ def test_the_pages_and_pictures_are_those_of_the_recorded_studies(tmp_path, monk
     marks = ("| GRPO | 0.", "Recipe minus GRPO | ", "| Recipe with anchor")
     assert all(mark in before[pages["PAGE"]] for mark in marks)
     assert "| GRPO | **" in before[pages["README"]] and len(before[pages["README"]].splitlines()) <= 70
+
+
+def test_a_file_that_is_no_study_is_not_recorded(tmp_path, monkeypatch, capsys):
+    (broken := tmp_path / "broken.json").write_text('{"methods": 1')
+    monkeypatch.setattr(study_page, "STUDY", tmp_path)
+    with pytest.raises(SystemExit):
+        study_page.main(["--smollm2", str(broken)])
+    assert "is not the study.json" in capsys.readouterr().err and not (tmp_path / "smollm2.json").exists()
