@@ -106,7 +106,7 @@ def _limit(memory_bytes: int, mapped_bytes: int, writes: bool) -> None:
 def main() -> None:
     """Fork workers until the server closes the socket; in a worker, serve jobs until it closes the worker's socket."""
     settings = json.loads(sys.argv[1])
-    end_with_parent(signal.SIGKILL)
+    end_with_parent(by=signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server, which gets it too, ends the workers
     # An exception must not close it: the server would end this process before it has printed the exception.
     control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
@@ -149,7 +149,7 @@ def _fork(channel: list[int]) -> int:
     except OSError as error:
         return -(error.errno or errno.EAGAIN)
     if process == 0:
-        end_with_parent(signal.SIGKILL)
+        end_with_parent(by=signal.SIGKILL)
         os.dup2(channel[0], sys.stdin.fileno())
         os.close(channel[0])
     os.setpgid(process, process)  # in both processes, whichever runs first: the server kills the group
