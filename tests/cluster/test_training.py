@@ -47,6 +47,12 @@ def count(node, name: str) -> int:
     return sum(process.pid in of_node and process.info["name"].startswith(name) for process in running)
 
 
+def waits_at(port: int) -> bool:
+    """Whether bytes of a connection to this port are not read yet, by the kernel's table."""
+    fields = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(local.endswith(f":{port:04X}") and not queues.endswith(":00000000") for _, local, _, _, queues, *_ in fields)
+
+
 def test_a_scorer_dies_and_no_reward_is_lost(cluster, settings):
     shared = settings | {
         "NNODES": "2",
@@ -63,6 +69,8 @@ def test_a_scorer_dies_and_no_reward_is_lost(cluster, settings):
     head.wait_for_text("step:2 ")
     assert [count(node, "raylet") for node in nodes] == [count(node, "ray::WorkerDict") for node in nodes] == [1, 1]
     [server] = cluster.processes("rl.scorer")
+    server.suspend()
+    head.wait_for(lambda: waits_at(cluster.scorer_port))
     server.kill()
     worker.wait_for_text("it is restarted")
     assert head.end() == 0, head.text()[-6000:]
