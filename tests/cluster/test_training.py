@@ -49,8 +49,11 @@ def count(node, name: str) -> int:
 
 def waits_at(port: int) -> bool:
     """Whether bytes of a connection to this port are not read yet, by the kernel's table."""
-    fields = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return any(local.endswith(f":{port:04X}") and not queues.endswith(":00000000") for _, local, _, _, queues, *_ in fields)
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, _, queues, *_ = line.split()
+        if local.endswith(f":{port:04X}") and not queues.endswith(":00000000"):
+            return True
+    return False
 
 
 def test_a_scorer_dies_and_no_reward_is_lost(cluster, settings):
