@@ -30,7 +30,7 @@ from rl.demo.experiment import DEVICES, ignore_variables
 from rl.demo.methods import METHODS
 from rl.demo.models import SMOLLM2, TINY
 from rl.demo.run import Demo
-from rl.demo.stages import Stage, steps_trained
+from rl.demo.stages import Stage
 from rl.evaluation.analysis.training_log import TrainingLog, read_training_log
 
 # The method that also runs with the rollout hf, and the one that is stopped and resumed.
@@ -159,7 +159,8 @@ def report_of(demo: Check) -> dict[str, Any]:
 
 def kill_at(step: int, run: Path) -> None:
     """End this process, and with it the run's, without a word once the run has logged a step."""
-    while steps_trained(run, step)[0] < step:
+    logs = run / LOGS
+    while not any(logs.glob("*.jsonl")) or max(read_training_log(logs).get(STEP, {}), default=0) < step:
         time.sleep(0.2)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -19,7 +19,7 @@ from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.draw import Draw
 from rl.demo.methods import ANCHOR, ANCHOR_FILES, METHODS, STORES, Method, in_store
 from rl.demo.models import TINY, DemoModel
-from rl.demo.stages import Pipeline, Stage, samples_drawn, steps_trained
+from rl.demo.stages import Pipeline, Stage
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -160,13 +160,11 @@ class Experiment:
             outputs=[self.base],
             needs=["task"],
         )
-        stages = [task, model, self._presample("presample", [], self._presampled, made.train)]
+        stages = [task, model, self._presample("presample", [], self._presampled)]
         if self.anchored(names):
-            from rl.demo.task import TaskSettings  # loads pyarrow, and help must not
-
             path = self.data / f"generate_{ANCHOR}" / self._presampled.name
             words = [f"data.train_files={ANCHOR_FILES}", f"presample.output={path}"]
-            stages.append(self._presample("presample_anchor", words, path, TaskSettings.anchor))
+            stages.append(self._presample("presample_anchor", words, path))
         return stages
 
     @staticmethod
@@ -174,16 +172,14 @@ class Experiment:
         """Whether one of the methods of these names rehearses the anchor."""
         return any(ANCHOR in METHODS[name].stores for name in names)
 
-    def _presample(self, name: str, words: list[str], path: Path, prompts: int) -> Stage:
+    def _presample(self, name: str, words: list[str], path: Path) -> Stage:
         """Sample the base model into the file `path`."""
-        samples = prompts * SAMPLES_PER_PROMPT
         return self.launch(
             name,
             "offline_sampling",
             [*words, f"presample.n={SAMPLES_PER_PROMPT}", f"launch.seed={self.seed}"],
             ranks=self.replicas,
             outputs=[path.parent],
-            count=lambda: samples_drawn([path], samples),
             needs=["model"],
         )
 
@@ -232,7 +228,6 @@ class Experiment:
             words,
             threads=self.training_threads,
             outputs=[run],
-            count=lambda: steps_trained(run, total),
             needs=self._needed(method, draw),
         )
 
@@ -280,14 +275,14 @@ class Experiment:
 
     def evaluate_base(self, draw: Draw) -> Stage:
         """The base model, twice: the second time shows the noise."""
-        return self._evaluate(f"base{draw.suffix}", "base", self.base, "model", draw, times=2)
+        return self._evaluate(f"base{draw.suffix}", "base", self.base, "model", draw)
 
     def evaluate(self, name: str, draw: Draw, *, run: str | None = None, steps: int | None = None) -> Stage:
         """Samples `name` of a checkpoint of a training run, by default of the same name."""
         run = run or name
         return self._evaluate(name, name, self.checkpoint(run, steps), f"train_{run}", draw)
 
-    def _evaluate(self, name: str, model: str, path: Path, need: str, draw: Draw, times: int = 1) -> Stage:
+    def _evaluate(self, name: str, model: str, path: Path, need: str, draw: Draw) -> Stage:
         """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
         splits = {split: self.task / f"test_{split}.parquet" for split in SPLITS}
         folder, config = self.out / "eval" / name, settings("offline_sampling", self.model.experiment)
@@ -304,14 +299,12 @@ class Experiment:
             f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
             f"actor_rollout_ref.rollout.seed={draw.evaluation_seed}",
         )
-        total = (times * EVAL_SAMPLES + 1) * (self.in_domain + self.model.out_of_domain)
         return Stage(
             f"evaluate_{name}",
             command,
             environment={"VERL_PLATFORM": "cpu"} if self.on_cpu else {},
             settings={"scorer": self.judged_by},
             outputs=[folder],
-            count=lambda: samples_drawn(folder.rglob("*.jsonl"), total),
             needs=[need],
         )
 

@@ -1,9 +1,9 @@
 """A resumable pipeline of programs: a stage is skipped if it is done, and continued if it was interrupted.
 
-Stages run side by side, each as soon as those that it needs are done. A line is written when a stage starts, each
-minute, and when it ends. Times are minutes and seconds:
+Stages run side by side, each as soon as those that it needs are done. A line is written when a stage starts, when it
+ends, and each minute with the last line of its log:
 
-    03:34 (5/10 done) train_grpo  step 36/80  reward .76  left 03:10
+    0:03:34 (5/10 done) train_grpo  step:36 reward 0.7578  length 27.89  seconds 3.266
 
 OUT/stages/<name>.json is a stage's mark: the hash of its command, its settings and the stages before it, and once it is
 done its time. A stage with the same hash that is not done keeps its outputs and continues. It starts from scratch with
@@ -12,33 +12,24 @@ another hash, or if it is done and lacks an output; then the marks of all stages
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from rl.cluster.programs import start
 from rl.common import atomic_write
-from rl.common.errors import UserError, cause_in
-from rl.common.parent_death import end_with_parent
+from rl.common.errors import UserError, cause_in, last_line
 from rl.common.processes import end_process_tree
-from rl.data.training_run import LOGS
 
 POLL_SECONDS = 0.5
 # The time between two lines of a stage.
 LINE_SECONDS = 60.0
-# The parts of a stage's identity, as the reason why it starts again.
-_CHANGED = {
-    "command": "another command",
-    "environment": "other variables",
-    "settings": "other settings",
-    "needs": "a stage before it has changed",
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,6 @@ class Stage:
         environment: further variables that decide its result.
         settings: what else decides its result, JSON-serialisable.
         outputs: files and folders that it owns; they are deleted before it starts from scratch.
-        count: how many steps or samples there are now, of how many, and words for it; None if nothing is counted.
         needs: names of the stages whose results it reads.
     """
 
@@ -60,35 +50,17 @@ class Stage:
     environment: dict[str, str] = field(default_factory=dict)
     settings: Any = None
     outputs: Sequence[Path] = ()
-    count: Callable[[], tuple[int, int, str]] | None = None
     needs: Sequence[str] = ()
 
 
-class Running:
-    """A stage under way."""
+@dataclass
+class _Running:
+    """A stage under way, when it started, and when its last line was written."""
 
-    def __init__(self, stage: Stage, process: subprocess.Popen):
-        self.stage, self.process = stage, process
-        self.started = self.said = time.monotonic()
-        self._before: tuple[float, int] | None = None  # the time of the last line, and how much was done then
-
-    def line(self, now: float) -> str:
-        """How much is done, and from the second line on how long the rest takes at the rate since the last one."""
-        self.said = now
-        if self.stage.count is None:
-            return f"running for {clock(now - self.started)}"
-        reached, total, text = self.stage.count()
-        if self._before and reached > self._before[1]:  # fewer, where training resumed from its checkpoint
-            since, done = self._before
-            text += f"  left {clock((now - since) / (reached - done) * (total - reached))}"
-        self._before = now, reached
-        return text
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, such as 03:34."""
-    seconds = round(seconds)
-    return f"{seconds // 60:02}:{seconds % 60:02}"
+    stage: Stage
+    process: subprocess.Popen
+    started: float
+    said: float
 
 
 class Pipeline:
@@ -118,7 +90,7 @@ class Pipeline:
             UserError: a program failed; with its error and the path of its log. The other programs are ended, and
                 continue in the next run.
         """
-        waiting, running = list(stages), list[Running]()
+        waiting, running = list(stages), list[_Running]()
         self._started, self._number = time.monotonic(), len(stages)
         try:
             while waiting or running:
@@ -137,22 +109,23 @@ class Pipeline:
                         running.remove(of)
                         self._end(of, now - of.started)
                     elif now - of.said >= LINE_SECONDS:
-                        self._say(of.stage, of.line(now))
+                        of.said = now
+                        self._say(of.stage, last_line(self.log(of.stage).read_text(errors="replace")))
         finally:
             for of in running:
                 end_process_tree(of.process)
 
-    def _end(self, running: Running, seconds: float) -> None:
+    def _end(self, running: _Running, seconds: float) -> None:
         stage = running.stage
         if running.process.returncode:
             raise UserError(f"{stage.name} failed: {cause_in(self.log(stage))} (log: {self.log(stage)})")
         self.seconds[stage.name] = seconds
         self._write_mark(stage, seconds=seconds)
-        self._say(stage, f"done in {clock(seconds)}")
+        self._say(stage, f"done in {timedelta(seconds=round(seconds))}")
 
     def _say(self, stage: Stage, text: str) -> None:
-        ended = f"({len(self.seconds)}/{self._number} done)"
-        sys.stderr.write(f"{clock(time.monotonic() - self._started)} {ended} {stage.name}  {text}\n")
+        passed = timedelta(seconds=round(time.monotonic() - self._started))
+        sys.stderr.write(f"{passed} ({len(self.seconds)}/{self._number} done) {stage.name}  {text}\n")
 
     def log(self, stage: Stage) -> Path:
         return self.out / "logs" / f"{stage.name}.log"
@@ -179,13 +152,7 @@ class Pipeline:
     def _mark(self, name: str) -> dict | None:
         """The mark of the stage of this name, if there is one."""
         path = self._mark_path(name)
-        try:
-            mark = json.loads(path.read_text())
-            return mark | {key: mark[key] for key in ("hash", "needs")}
-        except FileNotFoundError:
-            return None
-        except (ValueError, TypeError, KeyError):
-            raise UserError(f"{path} is not the mark of a stage: delete it to run the stage again.") from None
+        return json.loads(path.read_text()) if path.exists() else None
 
     def _write_mark(self, stage: Stage, **more: float) -> None:
         mark = {"hash": self.hashes[stage.name], **self._identity(stage), **more}
@@ -210,49 +177,16 @@ class Pipeline:
             if (mark := self._mark(path.stem)) and name in mark["needs"]:
                 self._forget(path.stem)
 
-    def _start(self, stage: Stage) -> Running:
+    def _start(self, stage: Stage) -> _Running:
         mark = self._mark(stage.name)
-        how = "starts" if mark is None else "continues"
         if mark is None or mark["hash"] != self.hashes[stage.name] or "seconds" in mark:
-            if mark is not None:
-                now = self._identity(stage)
-                changed = [words for name, words in _CHANGED.items() if mark.get(name) != now[name]]
-                how = f"starts again ({', '.join(changed) or 'an output is missing'})"
+            self._say(stage, "starts" if mark is None else "starts again, because something has changed")
             self._forget(stage.name)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             self._write_mark(stage)
-        self._say(stage, how)
-        with open(self.log(stage), "wb") as log:
-            # A session of its own: Ctrl-C reaches the program only through end_process_tree.
-            process = subprocess.Popen(
-                stage.command,
-                env=os.environ | self.environment | stage.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=partial(end_with_parent, os.getpid()),
-            )
-        return Running(stage, process)
-
-
-def samples_drawn(files: Iterable[Path], total: int) -> tuple[int, int, str]:
-    """How many samples there are, of how many, and both in words."""
-    drawn = sum(path.read_bytes().count(b"\n") for path in files if path.exists())
-    return drawn, total, f"sample {drawn:,}/{total:,}"
-
-
-def steps_trained(run: Path, total: int) -> tuple[int, int, str]:
-    """The last step that a run has logged, of how many, and words with its reward; a resumed run logs into another
-    file."""
-    step, reward = 0, ""
-    for part in sorted((run / LOGS).glob("*.jsonl"), reverse=True):
-        with open(part, "rb") as file:
-            file.seek(max(0, os.path.getsize(part) - 65_536))
-            rows = [line for line in file.read().splitlines() if line.startswith(b'{"step"') and line.endswith(b"}}")]
-        if rows:
-            row = json.loads(rows[-1])
-            step, reward = row["step"], f"{row['data']['critic/score/mean']:.2f}".removeprefix("0")
-            break
-    return step, total, f"step {step}/{total}" + (f"  reward {reward}" if reward else "")
+        else:
+            self._say(stage, "continues")
+        self.log(stage).unlink(missing_ok=True)
+        process = start(stage.command, self.environment | stage.environment, self.log(stage))
+        return _Running(stage, process, time.monotonic(), time.monotonic())

@@ -1,6 +1,5 @@
 """Stages as real programs: done once, side by side, ended together, continued."""
 
-import json
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ import pytest
 from rl.common.errors import UserError
 from rl.common.processes import end_process_tree, process_tree
 from rl.demo import stages
-from rl.demo.stages import Pipeline, Stage, steps_trained
+from rl.demo.stages import Pipeline, Stage
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +45,10 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
     Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
     assert runs(tmp_path, "a") == 1 and "starts again" not in capsys.readouterr().err
     Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])  # another command: from nothing
-    assert runs(tmp_path, "a") == 1 and "a  starts again (another command)" in capsys.readouterr().err
+    assert runs(tmp_path, "a") == 1 and "a  starts again" in capsys.readouterr().err
     (tmp_path / "a.txt").unlink()
     Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])
-    assert runs(tmp_path, "a") == 1 and "a  starts again (an output is missing)" in capsys.readouterr().err
+    assert runs(tmp_path, "a") == 1 and "a  starts again" in capsys.readouterr().err
 
 
 def test_a_folder_that_was_moved_is_done(tmp_path):
@@ -72,6 +71,13 @@ def test_stages_run_side_by_side_as_soon_as_their_needs_are_done(tmp_path):
     assert set(pipeline.seconds) == {"a1", "a2", "b1", "c"}
     with pytest.raises(ValueError, match="b needs .'nobody'., and nothing makes"):
         pipeline.run([stage(tmp_path, "b", needs=["nobody"])])
+
+
+def test_a_stage_that_takes_long_says_what_its_log_ends_with(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(stages, "LINE_SECONDS", 0.2)
+    bar = "sys.stderr.write('\\r 10%| 1/9')\nsys.stderr.flush()\ntime.sleep(1)"
+    Pipeline(tmp_path, {}).run([stage(tmp_path, "a", bar)])
+    assert "(0/1 done) a  10%| 1/9\n" in capsys.readouterr().err
 
 
 def test_a_failure_is_named_and_ends_the_others_which_go_on_later(tmp_path):
@@ -147,19 +153,3 @@ Pipeline(Path({str(tmp_path)!r}), {{}}).run([Stage("a", {forever!r})])
     program.wait()
     _, alive = psutil.wait_procs(tree[1:], timeout=10)
     assert len(tree) == 2 and not alive
-
-
-def test_what_is_there_is_counted_while_it_is_written(tmp_path):
-    run = tmp_path / "runs" / "grpo"
-    assert steps_trained(run, 80) == (0, 80, "step 0/80")
-    log = run / "metrics" / "20261122-163823.jsonl"
-    log.parent.mkdir(parents=True)
-    rows = [json.dumps({"step": step, "data": {"critic/score/mean": step / 40}}) for step in range(1, 38)]
-    log.write_text("\n".join(rows)[:-9])  # the last line is being written
-    assert steps_trained(run, 80) == (36, 80, "step 36/80  reward .90")
-    # A run that continues at a checkpoint logs into a file of its own.
-    resumed = log.with_name("20261122-170000.jsonl")
-    resumed.touch()
-    assert steps_trained(run, 80)[0] == 36
-    resumed.write_text(rows[19] + "\n")
-    assert steps_trained(run, 80)[0] == 20

@@ -54,7 +54,7 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
             path.mkdir(parents=True)
     monkeypatch.setitem(METHODS, "grpo", replace(METHODS["grpo"], label="Renamed"))
     monkeypatch.setattr(experiment, "temporary_scorer", lambda *_: nullcontext("http://127.0.0.1:9"))
-    monkeypatch.setattr(stages.subprocess, "Popen", lambda *_, **__: pytest.fail("a program was started"))
+    monkeypatch.setattr(stages, "start", lambda *_: pytest.fail("a program was started"))
     monkeypatch.setattr(over_seeds, "write_seeds", lambda out, name, specs, baselines, facts, primary: (specs, facts))
     specs, facts = study.Study(tmp_path, **options).run()
     assert specs[1].methods["grpo"].label == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
