@@ -40,10 +40,13 @@ Parsed = tuple[Basic | MatrixBase | str, ...]
 # Without digits that belong to a command, a power or an index: \frac12 3, 2^3 4, \log_2 8.
 _IN_A_ROW = re.compile(rf"(?<![\w^.,}}])\d(?:[\d.,]*\d)?(?:\.(?=\s))?(?:{WIDE_SPACE}|\$|\\[lc]?dots(?![A-Za-z]))+\.?\d")
 _WORDS = re.compile(rf"{IN_TEXT}\{{([^{{}}]*)\}}")
+_COMMA_OF_WORDS = re.compile(r"(?<=[A-Za-z]),\s*(?=[A-Za-z])")
 # 2e-1 as a whole answer is 0.2, unless the other answer has Euler's number.
 _E_OR_EULER = re.compile(r"([-+]?\d+)e([-+]\d+)")
 _EULER = re.compile(r"(?<![A-Za-z])e(?![A-Za-z])")
 _PERCENT = re.compile(r"\\?%$")
+# Of money, beside an answer with £; else of mass.
+_POUNDS = re.compile(r"(?<![A-Za-z])pounds?(?![A-Za-z])")
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 # math-verify divides 2:30, as it divides the ratio 3:4, and cannot divide 9:00. It is a time of day if one of the
 # answers says so: by a first zero, a whole hour or words such as \text{pm}.
@@ -94,7 +97,7 @@ _STATEMENTS = tuple(
 )
 _APPROX = re.compile(r"\\approx(?![A-Za-z])")
 _MOST_ITEMS = 20
-_THOUSANDS = re.compile(r"(?<=\d),(?:\\!)?(?=\d{3}(?!\d))")
+_THOUSANDS = re.compile(r"(?<=\d)(?:,(?:\\!)?|\{,\})(?=\d{3}(?!\d))")
 # Dots between the items of a list, between the terms of a sum or after a whole number are a symbol like these, and not
 # the digits that follow a decimal.
 _MORE = r"\1 \\Upsilon "
@@ -103,7 +106,8 @@ _DOTS = re.compile(r"((?<![\d.])\d+|(?<![\d\s]))\s*\\ldots|\\ldots(?=\s*[,;+*-])
 
 def same_text(gold: str, pred: str) -> bool:
     r"""Whether two bare answers are the same text, in \text or not."""
-    return _WORDS.sub(r" \1 ", gold).split() == _WORDS.sub(r" \1 ", pred).split()
+    one, other = (_COMMA_OF_WORDS.sub(", ", _WORDS.sub(r" \1 ", answer)).split() for answer in (gold, pred))
+    return one == other
 
 
 def paired(gold: str, pred: str) -> tuple[str, str] | None:
@@ -144,13 +148,19 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
         return None
     if (percents := _without_percent(gold, pred)) is not None:
         return percents
+    if "GBP" in gold + pred:
+        gold, pred = (_POUNDS.sub("GBP", answer) for answer in (gold, pred))
     (number, unit), (value, other) = split_unit(gold), split_unit(pred)
     if unit is not None and _PERCENT.search(pred) or other is not None and _PERCENT.search(gold):
         return None
     of_gold, of_pred = split_letter(gold), split_letter(pred)
     if unit is None and other is None:
-        if of_gold[1] and of_pred[1] and of_gold[1] != of_pred[1]:
-            return None
+        if of_gold[1] and of_pred[1]:
+            return (of_gold[0], of_pred[0]) if of_gold[1] == of_pred[1] else None
+        # 5m is a product as the right answer, but not where a number is.
+        spaced = split_letter(gold, glued=False)
+        if not _VARIABLE.search(gold if of_pred[1] else pred):
+            return spaced[0], of_pred[0]
     elif unit is None and not _VARIABLE.search(value):
         number, unit = of_gold
     elif other is None and not _VARIABLE.search(number):
@@ -162,7 +172,7 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     if unit.dimensions != other.dimensions:
         return None
     ratio = other.size / unit.size
-    return number, rf"({value}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
+    return number, rf"({_THOUSANDS.sub('', value)}) \cdot \frac{{{ratio.numerator}}}{{{ratio.denominator}}}"
 
 
 def _word(answer: str) -> str:

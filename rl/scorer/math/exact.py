@@ -17,6 +17,7 @@ from sympy import (
     Dummy,
     Expr,
     Float,
+    I,
     Integer,
     Integral,
     MatrixBase,
@@ -184,6 +185,11 @@ def _exact(expr: Expr) -> Expr:
     return expr.xreplace({number: Rational(str(number)) for number in expr.atoms(Float)})
 
 
+def _with_imaginary_unit(expr: Expr) -> Expr:
+    """With the imaginary unit for i, which math-verify reads as a variable, but not for the index of a sum."""
+    return expr.subs({symbol: I for symbol in expr.free_symbols if symbol.name == "i"})
+
+
 def _apart(expr: Expr) -> Expr:
     r"""\sqrt{a}\sqrt{b} for \sqrt{ab}, \ln a + \ln b for \ln ab: equal where both are defined. \sqrt{x^2} stays |x|."""
     absolute = {part: Dummy(real=True) for part in expr.doit().atoms(Abs)}
@@ -213,6 +219,7 @@ def _symbolic_eq(one: Basic | MatrixBase, other: Basic | MatrixBase) -> bool:
     """math-verify's comparison of what is not equal as numbers are."""
     if not (isinstance(one, Expr) and isinstance(other, Expr)):
         return _symbolic_eq_of_math_verify(one, other)
+    one, other = _with_imaginary_unit(one), _with_imaginary_unit(other)
     if (same := same_number(one, other)) is not None:
         return same
     one, other = _exact(one), _exact(other)

@@ -1,6 +1,6 @@
 r"""Prepares math-verify 0.9 for the ANTLR runtime 4.9.3 (hydra's): import it before parsing anything.
 
-Five changes to latex2sympy2_extended 1.11. Only the last two change the parse of an expression in its build for ANTLR
+Six changes to latex2sympy2_extended 1.11. Only the last three change the parse of an expression in its build for ANTLR
 4.13; tests/scorer/math/test_compare.py has the parses of both.
 - Its parser for 4.9.3 was generated earlier than the one for 4.13 and lacks a method that its converter calls, so that
   every percentage fails.
@@ -10,6 +10,8 @@ Five changes to latex2sympy2_extended 1.11. Only the last two change the parse o
 - It reads a number by eval (guard.py); here int and Float read it.
 - It removes the text from the first unit to the last one, with the numbers between them: 3\text{ cm}, 4\text{ cm} was
   3. Here it removes the last one, and those of the numbers in a list.
+- It removes t, h, ab and other short names at the end of a text as units: 2t was 2. Here it removes those of
+  _SHORT_UNITS and longer ones; compare.py decides about 5 m.
 - It reads 10!! as (10!)!. Here this is the double factorial.
 """
 
@@ -73,3 +75,7 @@ _TEXT = r"\\(?:text|mbox)\{(?:[^{}]|\{[^{}]*\})*\}(?:\^\d|\^\{-?\d\}|\{\^\d\})?"
 # Not after the comma of a list, such as \text{A}, \text{C}; the comma of the space \, is another one.
 _UNIT = rf"(?:(?<=[^,;\s(\[{{])|(?<=\\[,;]))\s*{_TEXT}(?:\s*(?:(?:/|\\cdot|\\[,;:! ])\s*)?{_TEXT})*"
 math_normalization.unit_superscript_regex = re.compile(rf"{_UNIT}(?=$|\s*[,;)\]])")
+# All its other names of one or two letters are variables too.
+_SHORT_UNITS = {"cm", "dm", "ft", "hr", "kg", "km", "lb", "mm", "sq", "yr"}
+_UNITS = "|".join(unit for unit in math_normalization.units if len(unit) > 2 or unit in _SHORT_UNITS)
+math_normalization.units_regex = re.compile(rf"(\d|\}}|\s)\s*(?:{_UNITS})(?:s|es)?\s*$")

@@ -18,7 +18,7 @@ IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
 WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "º": r"^{\circ}", "′": "'", "’": "'", "∶": ":", "⁄": "/", "−": "-", "≈": r"\approx "}
-    | {"~": " ", "∞": r"\infty ", "€": " EUR", "£": " GBP"}
+    | {"~": " ", "∞": r"\infty ", "€": " EUR", "£": " GBP", "¢": " cents"}
     | {"∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "·": r"\cdot "}
     | {"ℕ": r"\mathbb{N}", "ℤ": r"\mathbb{Z}", "ℚ": r"\mathbb{Q}", "ℝ": r"\mathbb{R}", "ℂ": r"\mathbb{C}"}
     | {"。": ".", "、": ", ", "或": r" \text{ or } ", "和": r" \text{ and } ", "与": r" \text{ and } "}
@@ -187,7 +187,10 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     ),
     # math-verify drops such words if their spaces are outside.
     (rf"{WIDE_SPACE}*{IN_TEXT}\{{\s*(or|and)\s*\}}{WIDE_SPACE}*", r" \\text{ \1 } "),
-    (rf"{IN_TEXT}\{{\s*([A-Z])\.\s*\}}", r"\\text{\1}"),
+    (rf"{IN_TEXT}\{{\s*([A-Za-z][A-Za-z ]*)\.\s*\}}", r"\\text{\1}"),
+    (r"(?i)(?:(?<=:\d\d)\s*|(?<=\d)\s+)([ap])\.?\s?m\.?$", r"\\text{ \1m}"),
+    (rf"(?i)^(?:{IN_TEXT}\{{)?\s*no (?:real )?solutions?\s*\}}?$", r"\\emptyset"),
+    (rf"(?i)^(?:{IN_TEXT}\{{)?\s*all real numbers\s*\}}?$", r"\\mathbb{R}"),
     # Signs. Hyphens and dashes are minus signs, but not in 3–5, a range.
     (r"(?<![\d%})\]$])(?<![\d%})\]$] )[–‑‐﹣－]|(?<=^\$)[–‑‐﹣－]|[–‑‐﹣－](?! ?[\d$\\])", "-"),
     (r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),

@@ -34,10 +34,11 @@ UNITS: dict[str, tuple[str, int, Fraction]] = {
         ("length", 3, "1/1000", "L l liter litre 升"),
         ("length", 3, "1/1000000", "mL ml milliliter millilitre 毫升"),
         ("mass", 1, "1/1000000", "mg milligram"),
-        ("mass", 1, "1/1000", "g gram 克"),
+        ("mass", 1, "1/1000", "g gm gram 克"),
         ("mass", 1, "1", "kg kilogram 千克 公斤"),
         ("mass", 1, "0.45359237", "lb pound"),
         ("mass", 1, "0.028349523125", "oz ounce"),
+        ("time", 1, "1/1000", "ms millisecond 毫秒"),
         ("time", 1, "1", "s sec second 秒"),
         ("time", 1, "60", "min minute 分钟"),
         ("time", 1, "3600", "h hr hour 小时"),
@@ -60,7 +61,7 @@ _PLAIN = re.compile(
     rf"(?P<number>{_NUMBER})(?P<gap>{_GAP})"
     rf"(?P<unit>(?:(?:square|cubic) )?[A-Za-z][A-Za-z]+|[A-Za-z ]+(?:/| per )[A-Za-z ]+){_POWER}"
 )
-_LETTER = re.compile(rf"(?P<number>{_NUMBER}){_GAP}(?P<unit>[A-Za-z]){_POWER}")
+_LETTER = re.compile(rf"(?P<number>{_NUMBER})(?P<gap>{_GAP})(?P<unit>[A-Za-z]){_POWER}")
 _DOLLARS = re.compile(r"(?P<number>-?)\\?\$\s*(?P<rest>[\d.,{}]+)")
 _FACTOR = re.compile(
     r"(?P<word>square |sq\.? |cubic |cu\.? |平方|立方)?(?P<name>[^\W\d_]+)\.?(?:\^\{?(?P<power>[23])\}?)?"
@@ -113,10 +114,10 @@ def _sum_of_amounts(answer: str) -> tuple[str, Unit] | None:
     return rf"\frac{{{value.numerator}}}{{{value.denominator}}}", first
 
 
-def split_letter(answer: str) -> tuple[str, Unit | None]:
-    """The answer without its unit of one letter, as in 5 m, and the unit if it is known."""
+def split_letter(answer: str, *, glued: bool = True) -> tuple[str, Unit | None]:
+    """The answer without its unit of one letter, as in 5 m, and the unit if it is known. glued: see split_unit."""
     found = _LETTER.fullmatch(answer)
-    unit = _unit(found["unit"], int(found["power"] or 1)) if found else None
+    unit = _unit(found["unit"], int(found["power"] or 1)) if found and (glued or found["gap"]) else None
     return (found["number"].strip(), unit) if found and unit else (answer, None)
 
 

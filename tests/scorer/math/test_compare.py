@@ -55,6 +55,13 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 5m  ==  500cm  !=  5cm  ;;  5 g  ==  0.005 kg  !=  5 kg  ;;  5 h  ==  300 min  !=  5 min  ;;  5 min  !=  5 s  ==  300 s
 12h  ==  12h \text{ cm}^3  ;;  2g  ==  2g \text{ m/s}^2  ;;  4s  ==  4s \text{ cm}  ;;  6s^2  ==  6s^2 \text{ cm}^2
 2 L  ==  2000\text{ mL}  !=  2\text{ mL}  ;;  5 m^2  ==  50000\text{ cm}^2  !=  5\text{ km}^2  ;;  3mg  !=  3g
+5\text{ km}  ==  5{,}000\text{ m}  ==  5,000\text{ m}  !=  5{,}001\text{ m}  ;;  \$1,250  ==  125,000\text{ cents}
+£5  ==  5 pounds  ==  5\text{ pounds}  !=  6 pounds  ;;  5\text{ pounds}  ==  £5  ==  80\text{ ounces}
+\$0.25  ==  25¢
+# Letters at the end are variables
+2t  !=  2  ==  t+t  ;;  \frac{1}{3}\pi r^2 h  ==  \frac{\pi r^2 h}{3}  !=  \frac{\pi r^2}{3}  ;;  2ab  ==  2ba  !=  2
+a^2+b^2+2ab  ==  (a+b)^2  !=  a^2+b^2+2  ;;  5  ==  5m  ==  5 m  !=  5t  ;;  5 m  ==  5  ;;  5m  !=  5  !=  6m
+500 gm  ==  0.5 kg  ==  500  ;;  5 ms  ==  5  ==  0.005\text{ s}  !=  6 ms
 # Words that change the value
 3 \text{ pm}  ==  3 \text{ p.m.}  ==  3  !=  3 \text{ am}  ;;  12 \text{ p.m.}  !=  12 \text{ a.m.}  !=  12 \text{ AM}
 10\% \text{ increase}  ==  10\%  !=  10\% \text{ decrease}  ;;  \$5 \text{ profit}  ==  \$5  !=  \$5 \text{ loss}
@@ -66,6 +73,7 @@ x=2\text{ m}, y=3\text{ m}  !=  x=2\text{ m}, y=5\text{ m}  ;;  12  !=  12\text{
 3 \text{ gain}  !=  3 \text{ loss}  ;;  3 \text{ more}  !=  3 \text{ less}  !=  3 \text{ fewer}
 \text{E}, \text{S}  ==  \text{S}, \text{E}  ;;  5 \text{ F}  ==  5\text{ C/V}
 5\text{ W}  ==  5\text{ N}\cdot\text{m/s}
+3 \text{ pm}  ==  3 PM  ==  3 p.m.  !=  3 am  ;;  6:15 \text{ p.m.}  ==  6:15 PM  ==  6:15PM  !=  6:15 AM
 # Thin spaces before units, and units in several parts
 17  ==  17\,\text{square units}  ==  17\;\text{people}  ==  17\,\mathrm{N}  ;;  17\,\text{ways}  ==  17  !=  18
 12\pi  ==  12\pi\,\text{cubic units}  ;;  2\sqrt5  ==  2\sqrt{5}\,\text{units}  ;;  100\text{ mph}  ==  100\,\text{mph}
@@ -284,6 +292,8 @@ $10-4 n$  ==  -4n+10  ==  2(5-2n)  !=  10-4m  ;;  x^2-1  ==  (x-1)(x+1)  !=  (x+
 I_0 e^{-kx}  ==  I_0\exp(-kx)  ;;  \frac{V_0}{R}e^{-t/(RC)}  ==  \frac{V_0}{R} e^{-\frac{t}{RC}}
 x_{0} \cos (\omega t)+ \dot{x}_{0} \sin (\omega t)  ==  x_0\cos(\omega t)+\dot{x}_0 \sin(\omega t)
 \frac{48 i-56}{85}  ==  -\frac{56}{85}+\frac{48}{85}i  ;;  3+4i  ==  4i+3  !=  3-4i  ;;  \frac{m}{n}  !=  \frac{n}{m}
+2i  ==  (1+i)^2  !=  (1-i)^2  ;;  -1  ==  i^2  !=  i  ;;  5  ==  |3+4i|  ;;  e^{2\pi i/3}  !=  e^{4\pi i/3}
+\frac{-1+i\sqrt{3}}{2}  ==  e^{2\pi i/3}  !=  e^{\pi i/3}  ;;  i\sqrt{3}  ==  \sqrt{-3}  ;;  15  ==  \sum_{i=1}^5 i
 # Equations and assignments
 5  ==  x=5  ;;  x=5  ==  5  ==  5=x  ==  x\approx 5  !=  y=5  !=  x=6  ;;  x=2  !=  x^2=4
 y=2x+3  ==  2x+3  ==  2x-y+3=0  !=  y=3x+2  ;;  2x+3  ==  y=2x+3  ;;  x^2+y^2=1  ==  x^2+y^2-1=0
@@ -313,6 +323,9 @@ $(45,2),(-10,-9)$  ==  (-10,-9),(45,2)  ==  (45,2) \text{ and } (-10,-9)  !=  (2
 # Choices, text, bases
 A  ==  (A)  ==  \textbf{(A)}  ==  \mathrm{A}  ==  A.  !=  B  ;;  \text{(A)}  ==  A  ;;  A,C  ==  C,A  !=  A
 \text{even}  ==  even  !=  \text{odd}  !=  \text{neve}  ;;  \text{Yes}  ==  yes  ;;  \text{No solution}  ==  no solution
+\text{no solution}  ==  \emptyset  !=  0  !=  \text{one solution}  ;;  \text{C,E}  ==  C, E
+\text{A, C}  ==  A,C  !=  AC
+(-\infty,\infty)  ==  \text{all real numbers}  ;;  \text{Yes}  ==  \text{Yes.}  !=  \text{No.}
 02:30  ==  2:30  ==  2:30 \text{ pm}  !=  1:15  !=  2:3  !=  14:30  ;;  2:30 \text{ pm}  !=  1:15
 3:4  ==  6:8  ==  12:16  ;;  9:16  ==  18:32  ;;  1:20  ==  2:40
 2:30 \text{ p.m.}  ==  2:30 \text{ PM}  !=  1:15 \text{ p.m.}  !=  2:30 \text{ a.m.}  ;;  9:00  ==  09:00  !=  10:00
