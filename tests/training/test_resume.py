@@ -170,6 +170,17 @@ def test_the_order_of_another_store_is_not_continued(run):
     assert re.search("dph_state.json does not fit this run: the saved order has store [0-9a-f]{12}", run.rejection())
 
 
+def test_an_anchor_stays_or_goes_by_name(run):
+    """Paths may change, and without the anchor the other rows' order would be continued all the same."""
+    anchored = {"data.sft_anchor_pt": run.store}
+    save_checkpoint(run, **anchored)
+    moved = str(shutil.copy(run.store, run.folder / "moved.pt"))
+    run.prepare({"data.sft_anchor_pt": moved})
+    assert f"data.sft_anchor_pt was {run.store} and is None" in run.rejection()
+    save_checkpoint(run)
+    assert f"data.sft_anchor_pt was None and is {run.store}" in run.rejection(anchored)
+
+
 def test_rewards_of_other_rules_are_not_continued(run, caplog):
     folder = save_checkpoint(run)
     run.prepare()

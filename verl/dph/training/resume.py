@@ -37,6 +37,9 @@ _REMOVED = {f"{ACTOR}.sft_loss_estimator": "sampled"}
 # verl's policy losses that choose tokens within a micro-batch, so that its size must stay.
 _CHOOSE_WITHIN = ("kl_cov", "clip_cov")
 
+# Stores whose files may be elsewhere, and which a run that rehearses has or has not.
+_STORES = ("data.sft_pt", "data.sft_anchor_pt")
+
 # The parts of a checkpoint that a run goes on with (verl/utils/checkpoint/fsdp_checkpoint_manager.py).
 _PARTS = ("model", "optimizer", "extra")
 
@@ -182,9 +185,10 @@ def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     now = _REMOVED | dict(flat(OmegaConf.to_container(config, resolve=True)))
     trained_with = _REMOVED | dict(flat(before))
     fixed = MICRO_BATCHES if now[f"{ACTOR}.policy_loss.loss_mode"] in _CHOOSE_WITHIN else ()
+    stores = _STORES if trained_with.get(f"{ACTOR}.sft_loss_mode", "none") != "none" else ()
     for key in sorted(now.keys() | trained_with.keys() - {VERDICT}):  # check_verdict compares it
         was, value = trained_with.get(key), now.get(key)
         differs = was != value and not (was in (None, {}) and value in (None, {}))  # an empty section counts as null
         may_change = among(MAY_CHANGE, key) and not (key.startswith(f"{ACTOR}.") and among(fixed, key))
-        if differs and not may_change:
+        if differs and (not may_change or (key in stores and None in (was, value))):
             yield f"{key} was {was} and is {value}"
