@@ -142,7 +142,7 @@ def test_prompts_that_fail_are_explored_or_left_out_and_the_split_stays(trainer,
     assert dropping.events.count(SAMPLES) == 0  # the samples are there
     assert explored_files(OmegaConf.create(explored)) == [wrong]
     write(again := trainer())
-    assert again.events == []
+    assert again.events == [] and explored_files(OmegaConf.create(explored)) == [wrong, failed]
 
 
 def test_the_store_of_another_model_is_refused_before_an_engine_starts(trainer, tmp_path, model_folder):

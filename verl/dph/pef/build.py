@@ -61,6 +61,8 @@ def write_store(
     origin, source = origin_of(config), source_of(data)
     if is_finished(path, correct, source):
         shutil.rmtree(parts, ignore_errors=True)
+        if not source:  # sft_refinement_failures may be another one now
+            refinement.write_failed(data, solved={row.id for row in Store.load(str(path)).rows})
         logger.info("%s is complete: nothing to do (%s to write it anew)", path, DELETE)
         return
     store = given_rows(config) if source else _sampled(config, client)
