@@ -37,7 +37,7 @@ MAY_CHANGE = (
     *(f"trainer.{name}" for name in ("project_name", "experiment_name", "logger", "log_val_*")),
     *(f"trainer.{name}" for name in ("*_dir", "*_freq", "*_ckpt_to_keep", "val_before_train", "val_only")),
     *(f"trainer.{name}" for name in ("esi_redundant_time", "checkpoint_callback_class", "del_local_ckpt_after_load")),
-    # Where a run stops, and how it goes on. A schedule that spans the run's steps fixes them.
+    # Where a run stops, and how it goes on. A schedule that spans the run's steps bends to another number.
     *("trainer.total_epochs", "trainer.total_training_steps", "trainer.resume_mode", "trainer.resume_from_path"),
     *("*sandbox_fusion.url", "*sandbox_fusion.max_concurrent"),
     # Compared by content.

@@ -4,14 +4,11 @@ import logging
 import math
 from typing import Any
 
-from rl.common.errors import UserError
-
 logger = logging.getLogger(__name__)
 
-# Schedules that begin with a warm-up, if warmup_steps is not 0.
+# Schedules that begin with a warm-up, if warmup_steps is not 0. A cosine bends when a resumed run has another number of
+# steps (docs/reference/training.md, "What is resumed").
 WITH_WARMUP = ("warmup", "cosine")
-# Schedules whose eta depends on the number of steps of the whole run, which a resumed run must therefore keep.
-SPAN_THE_RUN = ("cosine",)
 
 
 class EtaSchedule:
@@ -34,24 +31,11 @@ class EtaSchedule:
         self.total_steps = 0
 
     def span(self, total_steps: int) -> None:
-        """Set the number of training steps of the whole run, which is known only when the data are loaded.
-
-        Raises:
-            UserError: the warm-up leaves no step to a schedule that spans the run.
-        """
-        if self.control.type in SPAN_THE_RUN and self.control.warmup_steps >= total_steps:
-            raise UserError(
-                f"actor.sft_loss_control.warmup_steps={self.control.warmup_steps} leaves nothing of the run's "
-                f"{total_steps} steps to type={self.control.type}: use fewer."
-            )
-        if self.control.type == "warmup" and self.control.warmup_steps > total_steps:
-            logger.warning(
-                "eta is at most %.3g: actor.sft_loss_control.warmup_steps=%d, and the run has %d steps",
-                self.value(total_steps),
-                self.control.warmup_steps,
-                total_steps,
-            )
-        self.total_steps = total_steps
+        """Set the number of training steps of the whole run, which is known only when the data are loaded."""
+        self.total_steps, warmup = total_steps, self.control.warmup_steps
+        if self.control.type in WITH_WARMUP and warmup > total_steps - (self.control.type == "cosine"):
+            words = "actor.sft_loss_control.warmup_steps=%d is too long for the run's %d steps: eta ends at %.3g"
+            logger.warning(words, warmup, total_steps, self.value(total_steps))
 
     def value(self, step: int) -> float:
         """eta of the update in `step`."""
