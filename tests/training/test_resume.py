@@ -17,7 +17,7 @@ from tests.training.conftest import ACTOR, dataset_row
 from verl.dph.pef.store import Row, Store
 from verl.dph.training import checkpoint_parts, resume
 from verl.dph.training.pef_feed import PefFeed
-from verl.dph.training.run_manifest import Manifest
+from verl.dph.training.run_manifest import manifest_of, write_manifest
 
 STEP, BY_PATH = 4, {"trainer.resume_mode": "resume_path"}
 
@@ -32,7 +32,7 @@ def save_checkpoint(run, step=STEP, ranks=1, **changes):
         (folder / "actor").mkdir(parents=True, exist_ok=True)
         for part in ("model", "optim", "extra_state"):
             (folder / "actor" / f"{part}_world_size_{ranks}_rank_{rank}.pt").touch()
-    Manifest(config).write(folder, step=step, resources={})
+    write_manifest(manifest_of(config), folder, step=step, resources={})
     checkpoint_parts.save(folder, checkpoint_parts.parts_of(PefFeed.of(config)))
     (run.folder / "latest_checkpointed_iteration.txt").write_text(str(step))
     return folder

@@ -7,11 +7,10 @@ import os
 import pytest
 from omegaconf import OmegaConf
 
-from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
 from rl.data.training_run import MANIFEST_FORMAT
 from verl.dph.pef.store import Store
-from verl.dph.training.run_manifest import Manifest
+from verl.dph.training.run_manifest import manifest_of, write_manifest
 
 
 @pytest.fixture
@@ -35,9 +34,9 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
     store = config.data.sft_pt = str(tmp_path / "pef.pt")
     meta = {"coverage": "solved", "responses_per_prompt": "all"}
     Store(dict(meta)).save(store)
-    written = Manifest(config)
+    of_run = manifest_of(config)
     folder = tmp_path / "runs" / "global_step_4"
-    written.write(folder, step=4, resources={"GPU": 8.0})
+    write_manifest(of_run, folder, step=4, resources={"GPU": 8.0})
     assert os.listdir(folder) == ["manifest.json"]
     content = json.loads((folder / "manifest.json").read_text())
     assert (content["format"], content["step"], content["ray_resources"]) == (MANIFEST_FORMAT, 4, {"GPU": 8.0})
@@ -49,16 +48,6 @@ def test_a_manifest_names_code_packages_data_and_settings(config, tmp_path, monk
     assert len(content["model"]["model_hash"]) == 64
 
     (tmp_path / "a.parquet").write_text("changed while the run goes on")
-    written.write(folder, step=8, resources={})
+    write_manifest(of_run, folder, step=8, resources={})
     again = json.loads((folder / "manifest.json").read_text())
     assert again["step"] == 8 and again["data"] == content["data"]
-
-
-def test_without_a_hash_there_is_no_manifest(config, tmp_path):
-    (tmp_path / "model.safetensors").unlink()
-    manifest = Manifest(config)
-    manifest.start()
-    for _ in range(2):
-        with pytest.raises(UserError, match="holds no weights"):
-            manifest.write(tmp_path / "global_step_1", step=1, resources={})
-    assert not (tmp_path / "global_step_1").exists()

@@ -32,7 +32,7 @@ from verl.dph.training.actor_worker import DPHCriticWorker, DPHWorker
 from verl.dph.training.config import mini_batch_rows, terms
 from verl.dph.training.pef_feed import PefFeed
 from verl.dph.training.rollout_ledger import RolloutLedger
-from verl.dph.training.run_manifest import Manifest
+from verl.dph.training.run_manifest import manifest_of, write_manifest
 from verl.dph.training.run_record import RunRecord, validation_source
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class DPHTrainer(PPOTrainerSync):
         feed: D_pef rows and eta; None without a divergence.
         parts: the parts with state in a checkpoint, by name.
         record: the progress of the run.
-        manifest: code, data and settings, for checkpoints.
+        manifest: code, data and settings, for checkpoints; from `fit` on.
         validated_on: what validations depend on beside the policy.
     """
 
@@ -56,7 +56,6 @@ class DPHTrainer(PPOTrainerSync):
         self.feed = PefFeed.of(config)
         self.parts = checkpoint_parts.parts_of(self.feed)
         self.record = RunRecord.load(Path(config.trainer.default_local_dir))
-        self.manifest = Manifest(config)
         self.validated_on = validation_source(config)
 
     # ------------------------------------------------------------------------------------------------ set-up
@@ -122,7 +121,7 @@ class DPHTrainer(PPOTrainerSync):
                 reference=partial(reference_of, workers, rollout, ranks=self.data_parallel_size()),
             )
             return
-        self.manifest.start()
+        self.manifest = manifest_of(self.config)
         logger.info("The model is loaded: step %d of %d begins.", self.global_steps + 1, self.record.total_steps)
         self.record.save()  # dph compare reads how many steps there will be
         super().fit(agent_loop_manager)
@@ -222,7 +221,7 @@ class DPHTrainer(PPOTrainerSync):
         run = Path(self.config.trainer.default_local_dir)
         folder = checkpoint_folder(run, self.global_steps)
         with full_disk_explained(folder, newest_checkpoint(run)):
-            self.manifest.write(folder, step=self.global_steps, resources=ray.cluster_resources())
+            write_manifest(self.manifest, folder, step=self.global_steps, resources=ray.cluster_resources())
             checkpoint_parts.save(folder, self.parts)
             super()._save_checkpoint()
         self.record.saved(self.global_steps)
