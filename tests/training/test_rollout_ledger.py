@@ -87,7 +87,7 @@ class Trainer:
 
 
 CONFIG = {
-    "trainer": {"max_failed_rollouts": 0},
+    "trainer": {"max_failed_rollouts": 0, "device": "cpu"},
     "data": {"train_batch_size": 2},
     "actor_rollout_ref": {"rollout": {"n": N}},
     "algorithm": {"adv_estimator": "grpo", "filter_groups": {"enable": False}},

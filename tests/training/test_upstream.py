@@ -29,7 +29,7 @@ VERLS_WORKER = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 UPSTREAM = {
     "verl.dph.training.trainer.DPHTrainer._update_actor": (PPOTrainer._update_actor, "d7009bd8a69d40b9"),
     f"{LEDGER}RolloutLedger.name_prompts": (PPOTrainer._fetch_one_gen_batch, "d62e586d52057413"),
-    f"{LEDGER}_timed_look": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
+    f"{LEDGER}POLL_SECONDS": (ReplayBuffer._wait_for_next_poll, "10088bf03da69383"),
     f"{LEDGER}RolloutLedger._evict": (ReplayBuffer._evict_terminal_groups, "c2c224967f20c54b"),
     "verl.dph.training.trainer.DPHTrainer._val_metrics_update": (PPOTrainer._val_metrics_update, "8cecd418b5011bfc"),
     f"{LEDGER}_select_in_order": (ReplayBuffer._select_prompt_uids, "d54921984c037a78"),

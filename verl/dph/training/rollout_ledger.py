@@ -2,7 +2,6 @@
 
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
@@ -24,11 +23,9 @@ from verl.dph.training.rollout_metrics import response_of, reward_metrics, rollo
 
 logger = logging.getLogger(__name__)
 
-# How often the trainer looks whether all rollouts have arrived. verl's interval of 2 s, which no setting changes, slows
-# every step of a small model. A look lists all keys of TransferQueue, whose controller is blocked meanwhile: a
-# millisecond for a small step, over 100 for 16,384 rollouts. So looks take at most a twentieth of the time.
+# How often the trainer looks whether all rollouts have arrived, on a CPU. verl's interval of 2 s, which no setting
+# changes, slows every step of a small model.
 POLL_SECONDS = 0.03
-PAUSE_PER_LOOK = 20
 
 # Advantage estimators that would mistake a score of 0 that judges nothing for a wrong response, even if the whole group
 # has 0.
@@ -87,9 +84,9 @@ class RolloutLedger:
         batch["uid"] = tu.get_tensordict({"uid": np.array(names, dtype=object)})["uid"]
 
     def watch(self, buffer: ReplayBuffer) -> None:
-        """Wrap the replay buffer's looks for rollouts, sampling, eviction and selection of prompts with ours."""
-        look = partial(_timed_look, buffer, buffer._sync_metadata_from_transfer_queue, buffer.poll_interval)
-        buffer._sync_metadata_from_transfer_queue = look
+        """Wrap the replay buffer's sampling, eviction and selection of prompts with ours."""
+        if self.config.trainer.device == "cpu":
+            buffer.poll_interval = POLL_SECONDS
         buffer.sample = partial(self._sample, buffer.sample)
         buffer._evict_terminal_groups = partial(self._evict, buffer, buffer._evict_terminal_groups)
         buffer._clear_groups = partial(self._clear, buffer, buffer._clear_groups)
@@ -340,18 +337,6 @@ def _place(key: str) -> tuple[str, int, int]:
     """Prompt, sample and output of a key: verl names the i-th output of the s-th sample "<prompt>_<s>_<i>"."""
     prompt, sample, output = key.split("_")
     return prompt, int(sample), int(output)
-
-
-def _timed_look(buffer: ReplayBuffer, look: Callable, longest: float) -> None:
-    """The replay buffer's look at TransferQueue, whose duration decides when the next look is.
-
-    Args:
-        longest: seconds between two looks, verl's interval.
-    """
-    started = time.perf_counter()
-    look()
-    pause = PAUSE_PER_LOOK * (time.perf_counter() - started)
-    buffer.poll_interval = min(max(POLL_SECONDS, pause), longest)
 
 
 def _select_in_order(select: Callable, partition_id: str, prompts: set[str], batch_size: int) -> tuple:
