@@ -68,7 +68,6 @@ class RolloutLedger:
         self._reward_infos: list[dict] = []  # also of masked rollouts
         self._unjudged = 0
         self._dropped: list[Scored] = []  # by dynamic sampling, also those drawn beyond the batch
-        self._evicts = False  # whether verl is evicting groups, whose verdicts are kept already
 
     # ------------------------------------------------------------------------------------------------ sampling
 
@@ -126,7 +125,7 @@ class RolloutLedger:
     def _evict(
         self, buffer: ReplayBuffer, evict: Callable, global_steps: int, partition_id: str, reasons: tuple
     ) -> tuple:
-        """The replay buffer's eviction, which also counts failed rollouts and keeps the verdicts of dropped groups.
+        """The replay buffer's eviction, which also counts failed rollouts.
 
         With sampler.sync_refill_failed_groups verl replaces a group whose rollouts all failed by another prompt,
         without limit, so nobody would notice that the scorer is down.
@@ -140,27 +139,19 @@ class RolloutLedger:
         if reasons[2]:
             there, n = _samples_there(buffer.partitions[partition_id]), self.config.actor_rollout_ref.rollout.n
             self.count_failed(sum(n - there[prompt] for prompt in reasons[2]), global_steps)
-        self._drop(_rows_of(buffer, partition_id, reasons[1]))
-        self._evicts = True
-        try:
-            return evict(global_steps, partition_id, reasons)
-        finally:
-            self._evicts = False
+        return evict(global_steps, partition_id, reasons)
 
     def _clear(self, buffer: ReplayBuffer, clear: Callable, partition_id: str, prompts: set[str]) -> None:
-        """The replay buffer's removal of groups, which also keeps the verdicts of the undecided ones beyond the batch.
+        """The replay buffer's removal of groups that dynamic sampling drops or has drawn beyond the batch.
 
-        Without them Pass@k would count every decided group that was drawn and only a part of the others.
+        Their verdicts are kept: without them Pass@k would describe a part of the groups. Those without a verdict are
+        counted; their rewards of 0 are equal.
         """
-        if partition_id == "train" and not self._evicts:
-            self._drop(_rows_of(buffer, partition_id, prompts))
-        clear(partition_id, prompts)
-
-    def _drop(self, rows: list[Scored]) -> None:
-        """Keep the verdicts of dropped groups, and count those without one, whose rewards of 0 are equal."""
+        rows = _rows_of(buffer, partition_id, prompts) if partition_id == "train" else []
         judged = [row for row in rows if not row.info.get("gold_error")]
         self._dropped += judged
         self._unjudged += len(rows) - len(judged)
+        clear(partition_id, prompts)
 
     # ------------------------------------------------------------------------------------------------ a step's rows
 
