@@ -14,8 +14,8 @@ from verl.dph.pef.verify import (
     FLOAT32_TOLERANCE,
     HALF_TOLERANCE,
     LOGIT_TOLERANCE,
-    Tolerance,
     check_reference,
+    difference,
 )
 
 VOCABULARY = 50
@@ -104,17 +104,17 @@ def filled(count: int) -> list[Row]:
     return rows
 
 
-FLOAT32 = Tolerance.of("float32", None)
+FLOAT32 = {"dtype": "float32", "tolerance": None}
 
 
 def test_a_hundred_random_rows_are_computed_again(tmp_path):
     engine = Engine()
-    largest = check_reference(saved(tmp_path, filled(300)), "x.pt", engine, tolerance=FLOAT32, seed=1)
-    assert largest <= 1e-6
+    largest, allowed = check_reference(saved(tmp_path, filled(300)), "x.pt", engine, **FLOAT32, seed=1)
+    assert largest <= 1e-6 and allowed == FLOAT32_TOLERANCE
     [asked] = engine.asked
     assert len(set(asked)) == CHECKED_ROWS and asked != sorted(asked)
     other = Engine()
-    check_reference(saved(tmp_path, filled(300)), "x.pt", other, tolerance=FLOAT32, seed=2)
+    check_reference(saved(tmp_path, filled(300)), "x.pt", other, **FLOAT32, seed=2)
     assert other.asked != engine.asked
 
 
@@ -122,28 +122,26 @@ def test_a_row_that_comes_out_differently_is_named(tmp_path):
     rows = filled(20)
     rows[7].ref_log_probs[0] += 0.05
     with pytest.raises(UserError, match=r"1 of 20 rows differ, id 7 by 0.0\d+ nats in one of its tokens"):
-        check_reference(saved(tmp_path, rows), "x.pt", Engine(), tolerance=FLOAT32, seed=1)
-    wide = Tolerance.of("float32", 0.1)
-    assert check_reference(saved(tmp_path, rows), "x.pt", Engine(), tolerance=wide, seed=1) > 0.03
+        check_reference(saved(tmp_path, rows), "x.pt", Engine(), **FLOAT32, seed=1)
+    wide = FLOAT32 | {"tolerance": 0.1}
+    assert check_reference(saved(tmp_path, rows), "x.pt", Engine(), **wide, seed=1)[0] > 0.03
 
 
 def test_log_probs_that_are_not_numbers_are_never_accepted(tmp_path):
     rows = filled(3)
     rows[1].ref_log_probs[0] = torch.nan
     with pytest.raises(UserError, match="id 1 by inf nats"):
-        check_reference(saved(tmp_path, rows), "x.pt", Engine(), tolerance=Tolerance.of("bfloat16", 1e3), seed=1)
+        check_reference(saved(tmp_path, rows), "x.pt", Engine(), dtype="bfloat16", tolerance=1e3, seed=1)
 
 
 def test_in_half_precision_the_mean_over_a_row_counts():
-    assert (FLOAT32.nats, FLOAT32.of_mean, FLOAT32.of_logit) == (FLOAT32_TOLERANCE, False, 0)
     stored, again = torch.tensor([-1.0, -2.0, -9.0]), torch.tensor([-1.03, -2.0, -9.0])
-    assert FLOAT32.difference(stored, again) == (pytest.approx(0.03, rel=1e-4), FLOAT32_TOLERANCE)
-    assert Tolerance.of("bfloat16", 0.03).difference(stored, again) == (pytest.approx(0.01, rel=1e-4), 0.03)
-    half = Tolerance.of("float16", None)
+    assert difference(stored, again, "float32") == (pytest.approx(0.03, rel=1e-4), FLOAT32_TOLERANCE)
+    assert difference(stored, again, "bfloat16", 0.03) == (pytest.approx(0.01, rel=1e-4), 0.03)
     allowed = LOGIT_TOLERANCE * (0.6321206 + 0.8646647 + 0.9998766) / 3  # 1 - e^-1, 1 - e^-2 and 1 - e^-9
-    assert half.difference(stored, again) == (pytest.approx(0.01, rel=1e-4), pytest.approx(allowed, rel=1e-6))
+    assert difference(stored, again, "float16") == (pytest.approx(0.01, rel=1e-4), pytest.approx(allowed, rel=1e-6))
     certain = torch.tensor([-1e-3, -1e-4])
-    assert half.difference(certain, certain - 0.01) == (pytest.approx(0.01, rel=1e-3), HALF_TOLERANCE)
+    assert difference(certain, certain - 0.01, "float16") == (pytest.approx(0.01, rel=1e-3), HALF_TOLERANCE)
 
 
 @pytest.mark.parametrize("scale", [2.0, 4.0, 8.0])
@@ -160,6 +158,7 @@ def test_bfloat16s_rounding_of_logits_is_allowed_and_another_temperature_is_not(
         step = torch.exp2(torch.floor(torch.log2(logits.abs())) - 7)
         return ((logits / step).floor() + torch.rand(logits.shape, generator=generator).round()) * step
 
-    half, stored = Tolerance.of("bfloat16", None), log_probs(rounded())
-    assert 0 < half.difference(stored, log_probs(rounded())).share < 1
-    assert half.difference(stored, log_probs(logits / 0.8)).share > 1
+    stored = log_probs(rounded())
+    noise, allowed = difference(stored, log_probs(rounded()), "bfloat16")
+    other, _ = difference(stored, log_probs(logits / 0.8), "bfloat16")
+    assert 0 < noise < allowed < other

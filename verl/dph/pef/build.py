@@ -29,7 +29,7 @@ from verl.dph.pef.origin import origin_of
 from verl.dph.pef.ref_logprobs import Compute, fill_in_parts
 from verl.dph.pef.row_sources import check_source, given_rows, source_of
 from verl.dph.pef.store import DELETE, Row, Store
-from verl.dph.pef.verify import Tolerance, check_reference
+from verl.dph.pef.verify import check_reference
 from verl.dph.sampling.job import draw
 
 logger = logging.getLogger(__name__)
@@ -90,12 +90,12 @@ def write_store(
 
 def _write_checked(store: Store, path: Path, reference: Compute, config: DictConfig) -> None:
     """Write the store, and give it its name once its rows, read back, agree with the engine."""
-    tolerance = Tolerance.of(str(store.meta["engine_dtype"]), config.data.sft_check_tolerance)
+    settings = {"dtype": str(store.meta["engine_dtype"]), "tolerance": config.data.sft_check_tolerance}
     with atomic_write.replacing(path) as unchecked:
         store.save(str(unchecked))
         written = Store.load(str(unchecked))
-        worst = check_reference(written, str(path), reference, tolerance=tolerance, seed=config.data.sft_seed)
-    logger.info("reference log-probs computed again differ by %.2g nats in the worst row (%s)", worst, tolerance)
+        worst = check_reference(written, str(path), reference, **settings, seed=config.data.sft_seed)
+    logger.info("reference log-probs computed again differ by %.2g nats in the worst row (%.2g are allowed)", *worst)
 
 
 def _sampled(config: DictConfig, client: Callable[[], Any]) -> Store:
