@@ -89,7 +89,6 @@ class Store:
         """
         first_of: dict[int | str, Row] = {}
         for row in self.rows:
-            _check_row(row)
             if not torch.equal(first_of.setdefault(row.id, row).prompt, row.prompt):
                 raise ValueError(f"row {row.id}: two prompts with one id")
         prompts = list(first_of.values())
@@ -136,19 +135,19 @@ class Store:
             raise UserError(
                 f"{path} is not a D_pef store of this version (format {found!r}, wanted {FORMAT!r}): {WRITE_AGAIN}."
             )
-        problem = _problem(content)
-        if problem:
-            raise UserError(f"D_pef store {path} does not fit together ({problem}): {WRITE_AGAIN}.")
-        lengths = content["response_lengths"].tolist()
-        ids, prompts = content["ids"], content["prompts"].split(content["prompt_lengths"].tolist())
-        if len(prompts) < len(ids):
-            prompt_of = dict(zip(dict.fromkeys(ids), prompts, strict=True))
-            prompts = [prompt_of[id] for id in ids]
-        columns = {"id": ids, "prompt": prompts}
-        for name, (stored_as, _) in _RESPONSE_FIELDS.items():
-            columns[name] = content[stored_as].split(lengths)
-        rows = [Row(**dict(zip(columns, parts, strict=True))) for parts in zip(*columns.values(), strict=True)]
-        return cls(content["meta"], rows)
+        try:
+            ids, lengths = content["ids"], content["response_lengths"].tolist()
+            prompts = content["prompts"].split(content["prompt_lengths"].tolist())
+            if len(prompts) < len(ids):
+                prompt_of = dict(zip(dict.fromkeys(ids), prompts, strict=True))
+                prompts = [prompt_of[id] for id in ids]
+            columns = [content[stored_as].split(lengths) for stored_as, _ in _RESPONSE_FIELDS.values()]
+            rows = [Row(*parts) for parts in zip(ids, prompts, *columns, strict=True)]
+            meta = content["meta"]
+        except (KeyError, RuntimeError, ValueError) as error:  # a field is missing, or the lengths are of other tensors
+            reason = str(error).splitlines()[0]
+            raise UserError(f"D_pef store {path} does not fit together ({reason}): {WRITE_AGAIN}.") from error
+        return cls(meta, rows)
 
     def size(self, path: str | os.PathLike) -> str:
         """The size of the file at `path` in words: tokens and megabytes."""
@@ -198,36 +197,3 @@ def rows_digest(rows: list[Row]) -> "hashlib._Hash":
         digest.update(row.prompt.to(torch.int32).numpy().tobytes())
         digest.update(row.response.to(torch.int32).numpy().tobytes())
     return digest
-
-
-def _check_row(row: Row) -> None:
-    """Raise ValueError for a row that is not complete."""
-    tokens = len(row.response)
-    if row.ref_log_probs is None or len(row.ref_log_probs) != tokens or not tokens:
-        log_probs = 0 if row.ref_log_probs is None else len(row.ref_log_probs)
-        raise ValueError(f"row {row.id}: {tokens} response tokens, {log_probs} log-probs")
-
-
-def _problem(content: dict) -> str | None:
-    """The first fault of a file's content, or None."""
-    if not isinstance(content.get("ids"), list) or not isinstance(content.get("meta"), dict):
-        return "ids or meta is missing"
-    ids = content["ids"]
-    for name, fitting in (("prompt_lengths", {len(ids), len(set(ids))}), ("response_lengths", {len(ids)})):
-        lengths = content.get(name)
-        if not isinstance(lengths, torch.Tensor) or (lengths.dtype, lengths.dim()) != (torch.int64, 1):
-            return f"{name} is missing"
-        if len(lengths) not in fitting:
-            return f"{len(ids)} ids have {len(lengths)} {name}"
-        if (lengths < 1).any():
-            return f"{name} holds a length below 1"
-    prompt_tokens, tokens = (int(content[name].sum()) for name in ("prompt_lengths", "response_lengths"))
-    wanted = {"prompts": (torch.int32, (prompt_tokens,))}
-    wanted |= {stored_as: (dtype, (tokens,)) for stored_as, dtype in _RESPONSE_FIELDS.values()}
-    for name, (dtype, shape) in wanted.items():
-        tensor = content.get(name)
-        if not isinstance(tensor, torch.Tensor):
-            return f"{name} is missing"
-        if (tensor.dtype, tuple(tensor.shape)) != (dtype, shape):
-            return f"{name} is {tensor.dtype} {tuple(tensor.shape)}, its lengths make {dtype} {shape}"
-    return None
