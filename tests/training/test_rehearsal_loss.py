@@ -244,16 +244,6 @@ def test_the_tokens_above_the_bound_are_counted(found, random_model):
     assert not found["tail"]["metric.dph/clip_fraction"].any()
 
 
-def test_the_share_of_kl_cov_has_at_least_a_token_of_each_micro_batch(found):
-    exp, _ = worker.whole_step()
-    lengths, expected = [len(row["responses"]) for row in exp], []
-    for k in range(worker.MINI_BATCHES):
-        of_mini_batch = lengths[k * len(exp) // worker.MINI_BATCHES :][: len(exp) // worker.MINI_BATCHES]
-        tokens = [sum(of_mini_batch[first : first + 4]) for first in range(0, len(of_mini_batch), 4)]
-        expected.append(sum(max(1, int(plain.KL_COV_SHARE * count)) for count in tokens) / sum(tokens))
-    assert found["kl_cov_micro_4"]["metric.dph/kl_cov_share"].tolist() == pytest.approx(expected)
-
-
 def test_verls_losses_are_means_over_d_exp_whatever_the_normalization(found):
     """Under joint they were divided by the tokens of both sets. Before the first update the policies are the same."""
     for name in ("actor/pg_loss", "actor/ppo_kl"):

@@ -117,25 +117,15 @@ def _policy_loss(config, model_output: dict, data: TensorDict, dp_group) -> tupl
     Some of verl's losses fail on an empty mask (`policy_loss.loss_mode=bypass_mode`), so the names come from a call
     with one token, whose log-probs and advantage are 0.
     """
-    if tokens := int(data["response_mask"].values().sum()):
-        loss, metrics = ppo_loss(config, model_output, data, dp_group)
-        return loss, metrics | _kl_cov_share(config, tokens)
+    if data["response_mask"].values().any():
+        return ppo_loss(config, model_output, data, dp_group)
     stand_in = data.copy()
     for name in ("response_mask", "old_log_probs", "advantages"):
         stand_in[name] = torch.zeros_like(data[name])
     stand_in["response_mask"].values()[0] = 1
     _, metrics = ppo_loss(config, {name: torch.zeros_like(v) for name, v in model_output.items()}, stand_in, dp_group)
-    metrics |= _kl_cov_share(config, 1)
     nothing = {k: Metric(value=0.0, aggregation=m.aggregation) for k, m in metrics.items() if isinstance(m, Metric)}
     return 0.0 * model_output["log_probs"].values().sum(), metrics | nothing
-
-
-def _kl_cov_share(config, tokens: int) -> dict:
-    """The share of a micro-batch's tokens that verl's kl_cov penalises: it takes at least one, and logs no number."""
-    if config.policy_loss.loss_mode != "kl_cov":
-        return {}
-    share = max(1, int(tokens * config.policy_loss.kl_cov_ratio)) / tokens
-    return {"dph/kl_cov_share": Metric(value=share, aggregation=AggregationType.MEAN)}
 
 
 def _generator_form(f: Integrand, log_ratio: torch.Tensor, upper: float | None) -> tuple[torch.Tensor, dict]:
