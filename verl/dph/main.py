@@ -27,7 +27,7 @@ from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, u
 from verl.dph.objective import advantages
 from verl.dph.pef.row_sources import source_of
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, on_head, services_variables
-from verl.dph.training import batch_balance, tracking
+from verl.dph.training import tracking
 from verl.dph.training.run_record import RunRecord
 
 # A Ray actor class cannot be subclassed; the class that it wraps can.
@@ -55,7 +55,9 @@ class TaskRunner(_TaskRunnerV1):
         if config.trainer.save_freq > 0 and not config.trainer.val_only:
             check_shared_folder(Path(config.trainer.default_local_dir), config.trainer.nnodes)
         advantages.leave_out_padding()
-        batch_balance.balance_numbers()
+        # verl sorts the rows' workloads while they are a tensor: 113 ms of CPU for the demo's 320 rows, 7 ms as numbers.
+        balanced = trainer_base.get_seqlen_balanced_partitions
+        trainer_base.get_seqlen_balanced_partitions = lambda work, **settings: balanced(work.tolist(), **settings)
         if config.trainer.device == "cpu":
             use_in_process_router()
             use_in_process_queue()
