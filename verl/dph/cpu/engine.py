@@ -15,15 +15,7 @@ class CPUFSDPEngine(FSDPEngine):
 
         verl offloads every forward-only (reference) model into pinned memory, and pinning raises without an
         accelerator. Here the parameters are in main memory from the start.
-
-        Raises:
-            ValueError: when the settings ask for offloading.
         """
-        if self.engine_config.get("offload_policy", False):
-            raise ValueError(
-                "fsdp_config.offload_policy=True has no meaning with VERL_PLATFORM=cpu, where parameters are in main "
-                "memory already: set it to False"
-            )
         forward_only = self.engine_config.forward_only
         self.engine_config.forward_only = False
         try:
