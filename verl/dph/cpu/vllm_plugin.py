@@ -9,30 +9,10 @@ vLLM calls `register` in every one of its processes, before it builds a model.
 """
 
 import functools
-import importlib.util
-import os
 
 import torch
 
-from rl.common.errors import UserError
 from verl.dph.cpu import is_chosen
-
-NAME = "dph"  # of the entry point, in pyproject.toml
-
-
-def check_environment() -> None:
-    """Reject vLLM on a CPU if it cannot run, or would lose its worker in the first weight update."""
-    if importlib.util.find_spec("vllm") is None:
-        raise UserError(
-            "actor_rollout_ref.rollout.name=vllm needs vLLM, which is not installed here: run make install-vllm and "
-            "use its environment, .venv-vllm, or sample with hf, by device=cpu."
-        )
-    plugins = os.environ.get("VLLM_PLUGINS")
-    if plugins is not None and NAME not in plugins.split(","):
-        raise UserError(
-            f"VLLM_PLUGINS={plugins!r} in the environment leaves out {NAME}, without which vLLM takes no new "
-            f"weights on a CPU: unset it, or add {NAME}."
-        )
 
 
 def register() -> None:

@@ -19,7 +19,6 @@ from rl.common.model_files import parameters_in_files
 from rl.common.ray_cpus import PER_ROLLOUT_RANK
 from rl.common.signals import own_sigterm
 from verl.dph import plugin
-from verl.dph.cpu import vllm_plugin
 from verl.dph.cpu.in_process import use_in_process_router
 from verl.dph.sampling.ray_cluster import join_running
 
@@ -166,11 +165,6 @@ def check_rollout(config: DictConfig) -> None:
         raise UserError(
             f"actor_rollout_ref.rollout.load_format={rollout.load_format} would sample from random weights: use auto."
         )
-    if rollout.full_determinism:
-        raise UserError(
-            "actor_rollout_ref.rollout.full_determinism=True names all samples of a prompt alike, which vLLM rejects: "
-            "leave it False; every sample has a seed of its own here."
-        )
 
 
 def check_platform(config: DictConfig) -> None:
@@ -182,8 +176,6 @@ def check_platform(config: DictConfig) -> None:
             f"trainer.device={wanted} does not go with VERL_PLATFORM={found!r} in the environment: unset "
             "it, and choose the device by device=cpu or device=cuda alone."
         )
-    if wanted == "cpu" and config.actor_rollout_ref.rollout.name == "vllm":
-        vllm_plugin.check_environment()
 
 
 def _start_ray(config: DictConfig) -> None:
