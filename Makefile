@@ -158,7 +158,7 @@ $(STAMP_GPU): $(REQUIREMENTS_GPU)
 	$(PIP_GPU) install --no-deps --no-build-isolation --editable .
 	$(PIP_GPU) check
 	@{ $(PIP_GPU) install --retries 1 --no-deps $(FLASH_ATTN) && $(BIN_GPU)/python -c "import flash_attn"; } || \
-		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training uses sdpa, or, after $(BIN_GPU)/pip install kernels==0.12.3, flash attention that kernels fetches from the Hugging Face Hub at the first run (docs/howto/install.md)."; }
+		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training uses sdpa (docs/howto/install.md names other ways)."; }
 	@$(BIN_GPU)/dph version
 	touch $@
 

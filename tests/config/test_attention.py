@@ -7,9 +7,7 @@ import sys
 import pytest
 import verl.utils.model
 from transformers import LlamaForTokenClassification
-from transformers.dependency_versions_table import deps
 
-from rl.common.errors import UserError
 from tests.training.conftest import ACTOR, MODEL
 from verl.dph.config import attention
 
@@ -17,33 +15,23 @@ TOKENS = f"{ACTOR}ppo_max_token_len_per_gpu"
 ATTENTION = f"+{MODEL}override_config.attn_implementation"
 FLOAT32 = f"{ACTOR}fsdp_config.mixed_precision.param_dtype"
 LONGEST = 900
-KERNELS = deps["kernels"].removeprefix("kernels>=").split(",")[0]  # the oldest that transformers takes
 WORKS, BROKEN = "flash_attn_varlen_func = print", "raise ImportError('undefined symbol: _ZN3c105ErrorC2')\nmore = 1"
-FETCHES = "def install_kernel(repository, revision): print(repository, revision)"
-OFFLINE = "def install_kernel(repository, revision): raise OSError('no route to the Hub\\nCheck your connection')"
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """installed(flash_attn=SOURCE, kernels=SOURCE, version=...): these packages are there, and of the two no other."""
+    """installed(SOURCE): flash_attn is there; installed(): it is not."""
 
-    def install(version=KERNELS, **packages):
-        for name, source in packages.items():
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "__init__.py").write_text(source)
-        (tmp_path / "kernels-1.dist-info").mkdir()
-        (tmp_path / "kernels-1.dist-info" / "METADATA").write_text(f"Name: kernels\nVersion: {version}\n")
+    def install(source=None):
+        (tmp_path / "flash_attn").mkdir()
+        (tmp_path / "flash_attn" / "__init__.py").write_text(source or "")
         monkeypatch.syspath_prepend(tmp_path)
-        for name in ("flash_attn", "kernels"):
-            monkeypatch.delitem(sys.modules, name, raising=False)
-        monkeypatch.setattr(
-            attention, "find_spec", lambda name: importlib.util.find_spec(name) if name in packages else None
-        )
+        monkeypatch.delitem(sys.modules, "flash_attn", raising=False)
+        monkeypatch.setattr(attention, "find_spec", importlib.util.find_spec if source else lambda name: None)
 
     yield install
-    for name in ("flash_attn", "kernels"):
-        if str(tmp_path) in str(getattr(sys.modules.get(name), "__file__", "")):
-            del sys.modules[name]
+    if str(tmp_path) in str(getattr(sys.modules.get("flash_attn"), "__file__", "")):
+        del sys.modules["flash_attn"]
 
 
 @pytest.fixture
@@ -65,36 +53,16 @@ def on_gpus(run):
     return config
 
 
-CHOICES = {
-    "flash-attn": ({"flash_attn": WORKS, "kernels": FETCHES}, "flash_attention_2", "Attention: flash_attention_2."),
-    "its kernel": (
-        {"kernels": FETCHES},
-        "kernels-community/flash-attn2",
-        "Attention: kernels-community/flash-attn2, because flash-attn is not installed.",
-    ),
-    "flash-attn for another torch": (
-        {"flash_attn": BROKEN, "kernels": FETCHES},
-        "kernels-community/flash-attn2",
-        "because flash-attn cannot be imported (undefined symbol: _ZN3c105ErrorC2).",
-    ),
-    "kernels without the Hub": (
-        {"kernels": OFFLINE},
-        "sdpa",
-        "because flash-attn is not installed and kernels cannot fetch kernels-community/flash-attn2 "
-        "(no route to the Hub).",
-    ),
-    "kernels of another version": (
-        {"kernels": FETCHES, "version": "99.0"},
-        "sdpa",
-        "because flash-attn is not installed and kernels 99.0 is not the version that transformers needs (kernels",
-    ),
-}
+CHOICES = [
+    (WORKS, "flash_attention_2", "Attention: flash_attention_2."),
+    (BROKEN, "sdpa", "because flash-attn cannot be imported (undefined symbol: _ZN3c105ErrorC2)."),
+    (None, "sdpa", "Attention: sdpa, because flash-attn is not installed."),
+]
 
 
-@pytest.mark.parametrize("environment", CHOICES)
-def test_the_first_attention_that_is_there_is_taken_and_said(installed, on_gpus, caplog, environment):
-    packages, expected, sentence = CHOICES[environment]
-    installed(**packages)
+@pytest.mark.parametrize(("source", "expected", "sentence"), CHOICES)
+def test_flash_attention_is_taken_if_it_is_there_and_said(installed, on_gpus, caplog, source, expected, sentence):
+    installed(source)
     config = on_gpus()
     with caplog.at_level(logging.INFO):
         attention.complete(config)
@@ -107,7 +75,7 @@ def test_the_first_attention_that_is_there_is_taken_and_said(installed, on_gpus,
 
 def test_a_row_is_never_longer_than_a_micro_batch(installed, on_gpus):
     """This also holds for the models that take the actor's limit by interpolation."""
-    installed(flash_attn=WORKS)
+    installed(WORKS)
     config = on_gpus(**{"data.max_prompt_length": 30_000})
     attention.complete(config)
     actor, rollout, ref = (config.actor_rollout_ref[name] for name in ("actor", "rollout", "ref"))
@@ -120,7 +88,7 @@ def test_a_row_is_never_longer_than_a_micro_batch(installed, on_gpus):
 
 
 def test_what_is_configured_stays(installed, on_gpus, caplog):
-    installed(flash_attn=WORKS)
+    installed(WORKS)
     config = on_gpus(**{ATTENTION: "sdpa", TOKENS: 1000})
     config.critic.model.override_config.attn_implementation = "eager"
     with caplog.at_level(logging.INFO):
@@ -136,15 +104,13 @@ def test_what_is_configured_stays(installed, on_gpus, caplog):
 
 def test_float32_is_not_for_flash_attention(installed, on_gpus, caplog):
     """A store without bfloat16's rounding needs float32: on a GPU the kernel would raise in the first forward pass."""
-    installed(flash_attn=WORKS, kernels=FETCHES)
+    installed(WORKS)
     config = on_gpus(**{FLOAT32: "fp32"})
     with caplog.at_level(logging.INFO):
         attention.complete(config)
     assert config.actor_rollout_ref.model.override_config.attn_implementation == "sdpa"
     because = "Attention: sdpa, because flash attention does not support float32 (actor_rollout_ref.actor.fsdp_config."
     assert caplog.messages[0].startswith(f"{because}mixed_precision.param_dtype=fp32).")
-    with pytest.raises(UserError, match="does not support float32"):
-        attention.complete(on_gpus(**{FLOAT32: "fp32", ATTENTION: "flash_attention_2"}))
 
 
 def test_a_critic_has_the_attention_of_its_config(random_model, monkeypatch):

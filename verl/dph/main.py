@@ -55,7 +55,7 @@ class TaskRunner(_TaskRunnerV1):
         if config.trainer.save_freq > 0 and not config.trainer.val_only:
             check_shared_folder(Path(config.trainer.default_local_dir), config.trainer.nnodes)
         advantages.leave_out_padding()
-        # verl sorts the rows' workloads while they are a tensor: 113 ms of CPU for the demo's 320 rows, 7 ms as numbers.
+        # verl sorts the rows' workloads while they are a tensor: 113 ms of CPU for the demo's 320 rows, 7 as numbers.
         balanced = trainer_base.get_seqlen_balanced_partitions
         trainer_base.get_seqlen_balanced_partitions = lambda work, **settings: balanced(work.tolist(), **settings)
         if config.trainer.device == "cpu":

@@ -2,41 +2,33 @@
 
 transformers has, among others (PreTrainedModel._check_and_adjust_attn_implementation):
 
-    flash_attention_2              the package flash-attn
-    kernels-community/flash-attn2  its kernel, which the package kernels downloads from the Hugging Face Hub
-    sdpa                           torch's implementation, which reads packed rows through a dense mask
-    eager                          plain products of matrices, also with Gemma 2's cap on the logits
+    flash_attention_2   the package flash-attn
+    sdpa                torch's implementation, which reads packed rows through a dense mask
+    eager               plain products of matrices, also with Gemma 2's cap on the logits
 
-verl packs rows for all of them, and its Ulysses wraps transformers' call of either flash attention.
+verl packs rows for all of them, and its Ulysses wraps transformers' call of flash attention.
 """
 
 import functools
 import importlib
 import logging
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
-from packaging.requirements import Requirement
 from transformers import PretrainedConfig
 from verl.utils.torch_dtypes import PrecisionType
 
-from rl.common.errors import UserError
 from rl.configuration import micro_batch_tokens
 
 logger = logging.getLogger(__name__)
 
 KEY = "attn_implementation"
-FLASH, KERNEL, SDPA, EAGER = "flash_attention_2", "kernels-community/flash-attn2", "sdpa", "eager"
+FLASH, SDPA, EAGER = "flash_attention_2", "sdpa", "eager"
 
 
 def complete(config: DictConfig) -> None:
-    """Set what a run leaves open: on GPUs its models' attention, which is logged, and the tokens of a micro-batch.
-
-    Raises:
-        UserError: the configured attention cannot be used here.
-    """
+    """Set what a run leaves open: on GPUs its models' attention, which is logged, and the tokens of a micro-batch."""
     if config.trainer.device == "cuda":
         _set_attention(config)
     _set_micro_batch(config)
@@ -44,29 +36,16 @@ def complete(config: DictConfig) -> None:
 
 def _set_attention(config: DictConfig) -> None:
     """Set the attention of the actor, its reference and a critic."""
-    models = {"actor_rollout_ref.model": config.actor_rollout_ref.model, "critic.model": config.critic.model}
-    for name, model in models.items():
-        _check_configured(f"{name}.override_config.{KEY}", model.override_config.get(KEY), config)
-    chosen, reasons = config.actor_rollout_ref.model.override_config.get(KEY), ["it is configured"]
+    models = (config.actor_rollout_ref.model, config.critic.model)
+    chosen, reason = models[0].override_config.get(KEY), "it is configured"
     if not chosen:
-        chosen, reasons = choose(config)
-    for model in models.values():
+        reason = _why_not_flash_attn(config)
+        chosen = SDPA if reason else FLASH
+    for model in models:
         if not model.override_config.get(KEY):
             with open_dict(model):
                 model.override_config[KEY] = chosen
-    logger.info("Attention: %s%s", chosen, f", because {' and '.join(reasons)}." if reasons else ".")
-
-
-def _check_configured(setting: str, configured: str | None, config: DictConfig) -> None:
-    reason = why_not(configured, config) if configured else None
-    # transformers uses the kernel if it does not find the package.
-    if configured == FLASH and not find_spec("flash_attn") and not why_not(KERNEL, config):
-        reason = None
-    if reason:
-        raise UserError(
-            f"{setting}={configured} cannot be used: {reason}. Change that, or leave the setting out to "
-            f"use {choose(config)[0]}."
-        )
+    logger.info("Attention: %s%s", chosen, f", because {reason}." if reason else ".")
 
 
 def _set_micro_batch(config: DictConfig) -> None:
@@ -84,70 +63,24 @@ def has_dense_mask(config: DictConfig) -> bool:
     return config.trainer.device == "cuda" and model.use_remove_padding and not is_flash
 
 
-def choose(config: DictConfig) -> tuple[str, list[str]]:
-    """The first attention that can be used here, and why earlier ones cannot."""
-    reasons: list[str] = []
-    for implementation in (FLASH, KERNEL):
-        reason = why_not(implementation, config)
-        if reason is None:
-            return implementation, reasons
-        reasons.append(reason)
-    return SDPA, list(dict.fromkeys(reasons))
-
-
 def soft_cap(described: PretrainedConfig) -> float | None:
     """The soft bound on a model's attention logits, as Gemma 2 has one. sdpa leaves it out without a word."""
     return getattr(described.get_text_config(), "attn_logit_softcapping", None)
 
 
-def why_not(implementation: str, config: DictConfig) -> str | None:
-    """Why an attention cannot be used in this environment; None if it can, or if it is not checked."""
-    in_float32 = _in_float32(config)
-    if in_float32 and "flash" in implementation:
-        return f"flash attention does not support float32 ({in_float32})"
-    if implementation == FLASH:
-        return _why_not_flash_attn()
-    return _why_not_kernel(implementation) if "/" in implementation else None
-
-
-def _in_float32(config: DictConfig) -> str | None:
-    """The setting that makes a model of the run compute in float32; verl's default is bfloat16."""
+def _why_not_flash_attn(config: DictConfig) -> str | None:
+    """Why flash-attn cannot be used by this run; None if it can."""
     for engine in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp"):
         dtype = OmegaConf.select(config, f"{engine}.mixed_precision.param_dtype")
         if PrecisionType.is_fp32(dtype):
-            return f"{engine}.mixed_precision.param_dtype={dtype}"
-    return None
-
-
-def _why_not_flash_attn() -> str | None:
+            return f"flash attention does not support float32 ({engine}.mixed_precision.param_dtype={dtype})"
     if not find_spec("flash_attn"):
         return "flash-attn is not installed"
     try:
         importlib.import_module("flash_attn").flash_attn_varlen_func  # noqa: B018
     except Exception as error:  # built against another torch, it fails in the dynamic linker
-        return f"flash-attn cannot be imported ({_first_line(error)})"
+        return f"flash-attn cannot be imported ({(str(error) or type(error).__name__).splitlines()[0]})"
     return None
-
-
-def _why_not_kernel(implementation: str) -> str | None:
-    """Download the kernel unless it is cached, because only this shows whether the Hub can be reached."""
-    if not find_spec("kernels"):
-        return "kernels is not installed"
-    from transformers.dependency_versions_table import deps
-
-    wanted = Requirement(deps["kernels"])
-    if version("kernels") not in wanted.specifier:
-        return f"kernels {version('kernels')} is not the version that transformers needs ({wanted})"
-    repository, _, revision = implementation.partition(":")[0].partition("@")
-    try:
-        importlib.import_module("kernels").install_kernel(repository, revision=revision or "main")
-    except Exception as error:  # no network, no such repository, no build for this torch
-        return f"kernels cannot fetch {repository} ({_first_line(error)})"
-    return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def use_configured_attention(models: Any) -> None:
