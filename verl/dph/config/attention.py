@@ -37,10 +37,9 @@ def complete(config: DictConfig) -> None:
 def _set_attention(config: DictConfig) -> None:
     """Set the attention of the actor, its reference and a critic."""
     models = (config.actor_rollout_ref.model, config.critic.model)
-    chosen, reason = models[0].override_config.get(KEY), "it is configured"
-    if not chosen:
-        reason = _why_not_flash_attn(config)
-        chosen = SDPA if reason else FLASH
+    configured = models[0].override_config.get(KEY)
+    reason = "it is configured" if configured else _why_not_flash_attn(config)
+    chosen = configured or (SDPA if reason else FLASH)
     for model in models:
         if not model.override_config.get(KEY):
             with open_dict(model):
