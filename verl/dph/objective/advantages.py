@@ -5,7 +5,7 @@ verl's trainer calls an estimator once per update with the rows of whole groups:
 verl's padding rows are a group of their own without a token that counts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import comb
 from types import ModuleType
@@ -82,7 +82,8 @@ def pkpo(
     """
     rewards = token_level_rewards.sum(dim=-1)
     advantages = torch.zeros_like(rewards)
-    for rows in _groups(index):
+    for prompt in dict.fromkeys(index):
+        rows = np.flatnonzero(np.asarray(index) == prompt)
         if len(rows) > 1:
             advantages[rows] = leave_one_out_max(rewards[rows], min(config.pkpo_k, len(rows)))
     return _of_tokens(advantages, response_mask)
@@ -186,14 +187,6 @@ def leave_out_padding() -> None:
         (GRPO_PASSK, core_algos.compute_grpo_passk_outcome_advantage, 2),
     ):
         core_algos.ADV_ESTIMATOR_REGISTRY[name] = partial(without_padding, verls, smallest_group)
-
-
-def _groups(index: np.ndarray) -> Iterator[list[int]]:
-    """The rows of each prompt."""
-    groups: dict[str, list[int]] = {}
-    for row, prompt in enumerate(index):
-        groups.setdefault(prompt, []).append(row)
-    yield from groups.values()
 
 
 def _of_tokens(advantages: torch.Tensor, response_mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
