@@ -17,18 +17,13 @@ class StoredRows:
 
     Args:
         store: the rows that the run can use (pef/row_filter.py).
-        path: of the store, for messages.
         seed: of the order.
         per_mini_batch: rows of an optimizer mini-batch, over all ranks.
     """
 
-    def __init__(self, store: Store, path: str, seed: int, per_mini_batch: int):
-        self.store, self.path, self.per_mini_batch = store, path, per_mini_batch
+    def __init__(self, store: Store, seed: int, per_mini_batch: int):
+        self.store, self.per_mini_batch = store, per_mini_batch
         self.order = RehearsalOrder([row.id for row in store.rows], seed, store.fingerprint())
-
-    def __str__(self) -> str:
-        rows = f"{len(self.store)} rows ({self.store.num_tokens} response tokens) of {self.path}"
-        return f"{rows}, {self.per_mini_batch} per mini-batch"
 
     def take(self) -> list[Row]:
         """The rows of the next mini-batch."""
@@ -52,8 +47,8 @@ class PefFeed:
         actor, data = config.actor_rollout_ref.actor, config.data
         self.eta = EtaSchedule(omega_conf_to_dataclass(actor.sft_loss_control), actor.sft_loss_coeff)
         _, pef_rows, anchor_rows = mini_batch_rows(config)
-        self.pef = None if store is None else StoredRows(store, data.sft_pt, data.sft_seed, pef_rows)
-        self.anchor = None if anchor is None else StoredRows(anchor, data.sft_anchor_pt, data.sft_seed, anchor_rows)
+        self.pef = None if store is None else StoredRows(store, data.sft_seed, pef_rows)
+        self.anchor = None if anchor is None else StoredRows(anchor, data.sft_seed, anchor_rows)
         self._taken = 0  # D_pef rows, in this step
 
     @classmethod
@@ -69,9 +64,6 @@ class PefFeed:
         stores = [Store.load(os.path.expanduser(config.data[f"{name}_pt"])) for name in names]
         rows = [usable(store, config, name).store for name, store in zip(names, stores, strict=True)]
         return cls(config, *rows) if rows else cls(config, None)
-
-    def __str__(self) -> str:
-        return " and the anchor's ".join(str(rows) for rows in (self.pef, self.anchor) if rows) or "no rows"
 
     def take(self, mini_batches: int) -> list[tuple[list[Row], list[Row]]]:
         """The next rows of D_pef and of the anchor for each mini-batch; empty lists without a store."""

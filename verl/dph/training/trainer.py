@@ -104,7 +104,6 @@ class DPHTrainer(PPOTrainerSync):
         if self.feed is not None:
             actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
             self.actor_rollout_wg.set_loss_fn(partial(rehearsal_loss, config=actor, terms=terms(self.config)))
-            logger.info("rehearsing %s on %s", actor.sft_loss_mode, self.feed)
         super().on_init_end()
 
     def get_llm_client(self) -> LLMServerClient:
