@@ -44,9 +44,6 @@ MAY_CHANGE = (
     *("*model.path", "*model.tokenizer_path", "*.engine_kwargs.vllm.tokenizer", "data.train_files"),
     # Completed by verl, or copies of other settings.
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
-    # Of earlier versions: nothing reads them now.
-    *("trainer.keep_probe.*", "*.sft_grad_norm_freq", "data.sft_top_k"),
-    *(f"*.sft_loss_control.{name}" for name in ("target_kl", "*_coeff", "gain")),
 )
 
 

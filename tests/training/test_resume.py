@@ -86,25 +86,6 @@ def test_every_setting_that_is_not_named_must_match(run):
     }
 
 
-def test_settings_that_an_earlier_version_had_do_not_stop_its_runs(run):
-    folder = save_checkpoint(run)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    actor = manifest["settings"]["actor_rollout_ref"]["actor"]
-    actor["sft_grad_norm_freq"] = 10
-    manifest["settings"]["data"]["sft_top_k"] = 64
-    actor["sft_loss_estimator"] = "sampled"
-    manifest["settings"]["trainer"]["keep_probe"] = {"prompts": 4, "solved_files": "train_correct.parquet"}
-    actor["sft_loss_control"] |= {"target_kl": None, "min_coeff": 0.0001, "max_coeff": 1.0, "gain": 0.1}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    run.prepare()
-    actor["sft_loss_estimator"] = "topk"
-    actor["sft_loss_control"] |= {"type": "target_kl", "target_kl": 0.05}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    message = run.rejection()
-    assert "sft_loss_control.type was target_kl and is constant" in message
-    assert "sft_loss_estimator was topk and is sampled" in message
-
-
 def test_a_key_that_only_one_run_has_is_a_change(run):
     key = f"{ACTOR}optim.override_optimizer_config.amsgrad"
     save_checkpoint(run, **{f"+{key}": True})

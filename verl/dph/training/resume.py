@@ -31,9 +31,6 @@ OTHER_NAME = "this run another name (NAME in the scripts, trainer.default_local_
 
 _SHOWN = 8  # changes in one message
 
-# A setting of earlier versions, and the value that this version computes: a run with another one is rejected.
-_REMOVED = {f"{ACTOR}.sft_loss_estimator": "sampled"}
-
 # verl's policy losses that choose tokens within a micro-batch, so that its size must stay.
 _CHOOSE_WITHIN = ("kl_cov", "clip_cov")
 
@@ -182,8 +179,8 @@ def _other_files(config: DictConfig, manifest: dict) -> Iterator[str]:
 
 def _other_settings(config: DictConfig, before: dict) -> Iterator[str]:
     """The settings that differ and must not; one that only one of the two runs has is null in the other."""
-    now = _REMOVED | dict(flat(OmegaConf.to_container(config, resolve=True)))
-    trained_with = _REMOVED | dict(flat(before))
+    now = dict(flat(OmegaConf.to_container(config, resolve=True)))
+    trained_with = dict(flat(before))
     fixed = MICRO_BATCHES if now[f"{ACTOR}.policy_loss.loss_mode"] in _CHOOSE_WITHIN else ()
     stores = _STORES if trained_with.get(f"{ACTOR}.sft_loss_mode", "none") != "none" else ()
     for key in sorted(now.keys() | trained_with.keys() - {VERDICT}):  # check_verdict compares it
