@@ -27,9 +27,12 @@ SAMPLED, GREEDY = ".jsonl", ".greedy.jsonl"
 
 
 def check_base(folder: Path) -> None:
-    """Reject an evaluate.base that is not a folder."""
-    if not folder.is_dir():
-        raise UserError(f"evaluate.base={folder} is not a folder: give the output folder of an earlier evaluation.")
+    """Reject an evaluate.base without samples of a base: a trained model's would be compared with."""
+    if not _base_in(folder).is_dir():
+        raise UserError(
+            f"evaluate.base={folder} has no folder {BASE}: give the output folder of an earlier evaluation with a model "
+            f"named {BASE}."
+        )
 
 
 def check_report(folder: Path, models: Iterable[str], splits: Iterable[str]) -> None:
@@ -58,7 +61,7 @@ def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, di
     found = {BASE: {name: base / name for name in wanted}}
     again = base.parent / BASE_AGAIN
     sampled = [name for name in wanted if not name.endswith(GREEDY)]
-    if base.name == BASE and all((again / name).is_file() for name in sampled):
+    if all((again / name).is_file() for name in sampled):
         found[BASE_AGAIN] = {name: again / name for name in sampled}
     for files in found.values():
         for name, path in files.items():
@@ -85,7 +88,7 @@ def require_base_judged_alike(folder: Path, names: Iterable[str], scorer: str) -
 
 
 def _base_in(folder: Path) -> Path:
-    return folder / BASE if (folder / BASE).is_dir() else folder
+    return folder if folder.resolve().name == BASE else folder / BASE
 
 
 def _require_same(path: Path, wanted: SampleMetadata) -> None:

@@ -45,8 +45,10 @@ def test_other_prompts_and_settings(run):
 def test_what_is_not_there_or_not_finished(run):
     with pytest.raises(UserError, match="has no .*b.jsonl: evaluate the base on this split too"):
         stored_base(run, WANTED | {"b.jsonl": METADATA})
-    with pytest.raises(UserError, match="is not a folder"):
-        stored_base(run / "none", WANTED)
+    (run / "trained").mkdir()
+    for folder in (run / "none", run / "trained"):
+        with pytest.raises(UserError, match="has no folder base: give the output folder"):
+            stored_base(folder, WANTED)
     (run / "base" / "a.jsonl").unlink()
     write(run / "base" / "a.jsonl", METADATA, missing=1)
     with pytest.raises(UserError, match="holds 5 of 6 samples: re-run that evaluation"):
