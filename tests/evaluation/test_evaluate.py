@@ -27,6 +27,7 @@ from rl.common.run_lock import sole_run
 from rl.configuration.compose import compose
 from rl.configuration.names import EVALUATE
 from rl.data.sample_file import SampleWriter, read_metadata
+from rl.data.training_run import MANIFEST, MANIFEST_FORMAT
 from tests.sample_files import record
 from verl.dph import evaluate
 from verl.dph.config.program import run_main
@@ -161,6 +162,8 @@ def ended(tmp_path_factory, word_llama):
     (folder / "run" / "global_step_4").mkdir()  # verl deletes the weights of an old checkpoint, and leaves the folder
     (folder / "run" / "global_step_4" / "data.pt").touch()
     (folder / "run" / "latest_checkpointed_iteration.txt").write_text("7")
+    manifest = {"format": MANIFEST_FORMAT, "model": {"model_hash": "0" * 64}, "data": {}, "settings": {}}
+    (folder / "run" / "global_step_7" / MANIFEST).write_text(json.dumps(manifest))
     (folder / "run" / "metrics").mkdir()
     (folder / "run" / "metrics" / "1.jsonl").write_text(
         "".join(f'{{"step":{step},"data":{{"critic/rewards/mean":0.{step}}}}}\n' for step in range(1, 8))
@@ -192,7 +195,8 @@ def ended(tmp_path_factory, word_llama):
         **dict.fromkeys(("run as base", "run as base again"),
                         run("run_as_base", f"base:{trained}", "evaluate.checkpoints=[3]", "evaluate.report=False",
                             f"evaluate.splits={{mine:{folder / 'other.parquet'}}}", "evaluate.n=8")),
-        "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'"),
+        "unknown database": run("no", base, "evaluate.benchmarks=[bird]", "evaluate.title='no such database'",
+                                "data.max_response_length=9", "evaluate.greedy=False"),
         "under way": run("held", base, f"evaluate.splits={{mine:{folder / 'other.parquet'}}}"),
     }  # fmt: skip
     with sole_run(folder / "held", "-"), pytest.MonkeyPatch.context() as patch:
@@ -231,6 +235,8 @@ def test_a_stored_base_is_not_sampled_again(ended):
     code, out, errors = found["stored"]
     assert code == 0, errors
     assert {line.split()[1] for line in out.splitlines() if line.startswith("drawn")} == {"dph_js"}
+    for name, evaluated in ("grpo", "first"), ("dph_js", "stored"):
+        assert f"{name} ({folder / 'run'}) was not trained from base: model_hash 000000000000" in found[evaluated][1]
     first, second = (json.loads((folder / name / "report.json").read_text()) for name in ("first", "second"))
     assert second["base"] == first["base"] and second["base_again"] == first["base_again"]
     assert second["_labels"].keys() == {"base", "base_again", "dph_js"}
@@ -312,4 +318,6 @@ def test_a_fault_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended):
         code, out, errors = found[name]
         assert code == 2 and sentence in errors and "engine:" not in out, name
         assert errors.count("Error: ") == 1 and "Traceback" not in errors
+    assert "data.max_response_length: of evaluate.splits alone." in found["unknown database"][1]
+    assert "of evaluate.splits alone" not in found["first"][1] + found["own"][1]
     assert not list((folder / "no").rglob("*.jsonl"))

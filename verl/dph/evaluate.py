@@ -19,17 +19,20 @@ from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rl.checks.files import check_file, check_model
 from rl.common.console_log import console_log
 from rl.common.errors import UserError
+from rl.common.fingerprint import short
 from rl.common.run_lock import sole_run
 from rl.common.signals import run_stoppable
 from rl.common.text import listed
 from rl.configuration.names import EVALUATE
 from rl.configuration.settle import absolute
-from rl.data.training_run import CONSOLE, Run, earlier_checkpoints
+from rl.data.sample_file import read_metadata
+from rl.data.training_run import CONSOLE, Run, earlier_checkpoints, newest_manifest
 from rl.evaluation.analysis.questions import groups_of
 from rl.evaluation.outputs import (
     GREEDY,
@@ -45,7 +48,7 @@ from rl.evaluation.outputs import (
 from rl.evaluation.paper.tables import write_tables
 from rl.evaluation.report.write import PAGE, REPORT, write_report
 from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS, alike, check_description
-from rl.evaluation.splits import Split, splits_of
+from rl.evaluation.splits import OF_OWN_SPLITS, Split, splits_of
 from verl.dph.checks.model import bound_context, context
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
@@ -190,6 +193,9 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
             wanted = {job.output.name: job.metadata for job in next(iter(jobs.values()))}
             drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
             _check_methods(config.evaluate, drawn)
+        if BASE in drawn:
+            of_base = jobs[BASE][0].metadata if BASE in jobs else read_metadata(next(iter(drawn[BASE].values())))
+            _warn_of_other_base(of_base.model_hash, runs)
         checkpoints = run_stoppable(draw_all(config, jobs, earlier, splits))
     earlier_drawn = {f"{name}, step {step}": found for name in earlier for step, found in checkpoints[name].items()}
     sys.stdout.write(pass_table(drawn | earlier_drawn, config.evaluate.solved_in))
@@ -201,6 +207,15 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
     *_, newest = config.evaluate.models
     samples = next(iter(own[newest].values()))
     sys.stdout.write(f"Next: {shlex.join(['dph', 'inspect', str(samples)])} (outcomes, pass counts and examples)\n")
+
+
+def _warn_of_other_base(model_hash: str, runs: dict[str, Run]) -> None:
+    """Warn of a base, evaluated or stored, that is another model than the one from which a run started."""
+    for name, run in runs.items():
+        manifest = newest_manifest(run.folder) if name != BASE else None
+        if manifest is not None and manifest["model"]["model_hash"] != model_hash:
+            words = "%s (%s) was not trained from base: model_hash %s, not %s"
+            logger.warning(words, name, run.folder, *map(short, (manifest["model"]["model_hash"], model_hash)))
 
 
 def _files(jobs: list[SamplingJob]) -> Files:
@@ -254,6 +269,13 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     has_base = BASE in evaluate.models or evaluate.base is not None
     _check_methods(evaluate, [BASE_AGAIN] if has_base and (evaluate.base_again or evaluate.base is not None) else [])
     splits = splits_of(config)
+    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
+    unread = {word.lstrip("+").partition("=")[0] for word in words} & {*OF_OWN_SPLITS} - {"evaluate.greedy"}
+    if unread and not evaluate.splits:
+        logger.warning(
+            "%s: of evaluate.splits alone. evaluate.benchmarks are sampled as in the paper; evaluate.settings changes it",
+            ", ".join(sorted(unread)),
+        )
     for name, split in splits.items():
         for file in split.files:  # of a benchmark they exist
             check_file(f"evaluate.splits.{name}", Path(file))
