@@ -30,8 +30,8 @@ def check_base(folder: Path) -> None:
     """Reject an evaluate.base without samples of a base: a trained model's would be compared with."""
     if not _base_in(folder).is_dir():
         raise UserError(
-            f"evaluate.base={folder} has no folder {BASE}: give the output folder of an earlier evaluation with a model "
-            f"named {BASE}."
+            f"evaluate.base={folder} has no folder {BASE}: give the output folder of an earlier evaluation that has a "
+            f"model named {BASE}."
         )
 
 
@@ -88,7 +88,8 @@ def require_base_judged_alike(folder: Path, names: Iterable[str], scorer: str) -
 
 
 def _base_in(folder: Path) -> Path:
-    return folder if folder.resolve().name == BASE else folder / BASE
+    within = folder / BASE
+    return folder if folder.name == BASE and not within.is_dir() else within
 
 
 def _require_same(path: Path, wanted: SampleMetadata) -> None:

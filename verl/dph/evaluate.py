@@ -273,7 +273,7 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     unread = {word.lstrip("+").partition("=")[0] for word in words} & {*OF_OWN_SPLITS} - {"evaluate.greedy"}
     if unread and not evaluate.splits:
         logger.warning(
-            "%s: of evaluate.splits alone. evaluate.benchmarks are sampled as in the paper; evaluate.settings changes it",
+            "%s: of evaluate.splits alone. Benchmarks are sampled as in the paper; evaluate.settings changes that.",
             ", ".join(sorted(unread)),
         )
     for name, split in splits.items():
