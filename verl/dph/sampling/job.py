@@ -16,7 +16,6 @@ from verl.utils import hf_tokenizer
 from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
-from verl.utils.torch_dtypes import PrecisionType
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256, model_hashes
@@ -109,7 +108,7 @@ def prepare(
         overlong_ids=list(prompts.overlong),
         chat_template=chat_template(config),
         scorer="" if prompts.judged else UNJUDGED,
-        engine=" ".join([rollout.name, _dtype(rollout.dtype), *_quantization(rollout), *_changes(config, settings)]),
+        engine=" ".join([rollout.name, rollout.dtype, *_changes(config, settings)]),
     )
     return SamplingJob(
         prompts=prompts,
@@ -123,18 +122,14 @@ def prepare(
     )
 
 
-def _quantization(rollout: DictConfig) -> list[str]:
-    """vLLM's quantization of the weights, if it has one: these are other models."""
-    named = (rollout.get("quantization"), rollout.get("quantization_config_file"))
-    return [str(value) for value in named if value is not None]
-
-
 def _changes(config: DictConfig, settings: SamplingSettings) -> list[str]:
     """Settings of the engine that change responses, or log-probs that are stored, where they are not the default."""
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
     longest = config.data.max_prompt_length + settings.max_response_length
     mode_is_other = rollout.logprobs_mode != "processed_logprobs"
     changed = {
+        "quantization": rollout.get("quantization"),  # vLLM's, of the weights: another model
+        "quantization_config_file": rollout.get("quantization_config_file"),
         "max_model_len": rollout.max_model_len if longest > (rollout.max_model_len or longest) else None,
         "logprobs_mode": rollout.logprobs_mode if settings.log_probs and mode_is_other else None,
         # A tokenizer is compared by content.
@@ -156,14 +151,6 @@ def override_config(model: DictConfig) -> dict[str, Any]:
 def _without(settings: DictConfig | None, *keys: str) -> dict[str, Any]:
     found = OmegaConf.to_container(settings or OmegaConf.create({}), resolve=True)
     return {name: value for name, value in found.items() if name not in keys}
-
-
-def _dtype(name: str) -> str:
-    """torch's name of a dtype; a name that only the engine knows as it is."""
-    try:
-        return str(PrecisionType.to_dtype(name)).removeprefix("torch.")
-    except RuntimeError:
-        return name
 
 
 def tokenized_prompts(
