@@ -76,28 +76,16 @@ def check_shared_folder(folder: Path, training_nodes: int) -> None:
 
 
 def without(file: str, nodes: Sequence[dict]) -> list[str]:
-    """The addresses of those nodes of ray.nodes() that do not see a file.
-
-    Raises:
-        UserError: a node does not answer.
-    """
+    """The addresses of those nodes of ray.nodes() that do not see a file."""
     look = ray.remote(num_cpus=0)(os.path.exists)
     deadline = time.monotonic() + SEEN_WITHIN_S
     while True:
-        absent = []
-        for node in nodes:
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            try:
-                seen = ray.get(look.options(scheduling_strategy=there).remote(file), timeout=ANSWERS_WITHIN_S)
-            except (ray.exceptions.RayError, TimeoutError) as error:
-                address = node["NodeManagerAddress"]
-                why = type(error).__name__
-                raise UserError(f"The node {address} starts no process ({why}): look at it.") from error
-            if not seen:
-                absent.append(node)
-        if not absent or time.monotonic() > deadline:
-            return [node["NodeManagerAddress"] for node in absent]
-        nodes = absent
+        there = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
+        asked = [look.options(scheduling_strategy=strategy).remote(file) for strategy in there]
+        seen = ray.get(asked, timeout=ANSWERS_WITHIN_S)
+        nodes = [node for node, sees in zip(nodes, seen, strict=True) if not sees]
+        if not nodes or time.monotonic() > deadline:
+            return [node["NodeManagerAddress"] for node in nodes]
         time.sleep(0.5)
 
 
