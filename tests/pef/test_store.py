@@ -141,13 +141,13 @@ def test_rows_that_are_cut_or_too_long_are_left_out_and_counted(run_config):
     stored = responses(END, END, 9, END, END)
     stored[1].prompt = torch.full((5,), 5)
     stored[4].response, stored[4].ref_log_probs = torch.tensor([6, 7, 8, END]), -torch.ones(4)
-    found = usable(Store(META, stored), run_config())
-    assert [row.id for row in found.store.rows] == [0, 3] and found.store.meta == META
-    assert str(found) == (
+    found, words = usable(Store(META, stored), run_config())
+    assert [row.id for row in found.rows] == [0, 3] and found.meta == META
+    assert words == (
         "2 of 5 rows (left out: 1 with a prompt over data.max_prompt_length=4, 1 with a response that was cut off, "
         "1 with a response over data.max_response_length=3)"
     )
-    assert str(usable(Store(META, responses(END, END)), run_config())) == "2 rows"
+    assert usable(Store(META, responses(END, END)), run_config())[1] == "2 rows"
 
 
 def test_an_end_token_of_the_generation_config_ends_a_response_too(run_config, random_model, tmp_path):
@@ -155,4 +155,4 @@ def test_an_end_token_of_the_generation_config_ends_a_response_too(run_config, r
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [END, 9]}))
     config = run_config()
     config.actor_rollout_ref.model.path = str(folder)
-    assert len(usable(Store(META, responses(END, 9, 10)), config).store) == 2
+    assert len(usable(Store(META, responses(END, 9, 10)), config)[0]) == 2

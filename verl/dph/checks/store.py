@@ -119,9 +119,9 @@ def _checked_anchor(config: DictConfig) -> Store:
     path = os.path.expanduser(config.data.sft_anchor_pt)
     store = Store.load(path)
     store.check_origin(path, origin_of(config))
-    rows = usable(store, config, "sft_anchor")
-    logger.info("The anchor %s (%s): rehearsing on %s", path, store.size(path), rows)
-    return rows.store
+    rows, found = usable(store, config, "sft_anchor")
+    logger.info("The anchor %s (%s): rehearsing on %s", path, store.size(path), found)
+    return rows
 
 
 def _checked_store(config: DictConfig) -> Store:
@@ -133,8 +133,8 @@ def _checked_store(config: DictConfig) -> Store:
     _check_prompts(store, path, config.data)
     names = (name for key in ("sft_files", "train_files", "sft_wrong_files") for name in files_of(config.data[key]))
     check_texts(store, path, config, [file for file in dict.fromkeys(names) if file.is_file()])
-    rows = usable(store, config)
-    logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), rows)
+    rows, found = usable(store, config)
+    logger.info("D_pef store %s (%s): rehearsing on %s", path, store.size(path), found)
     actor = config.actor_rollout_ref.actor
     is_sft = (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1")
     if "responses" in store.meta and not is_sft:
@@ -144,4 +144,4 @@ def _checked_store(config: DictConfig) -> Store:
             path,
             actor.sft_loss_mode,
         )
-    return rows.store
+    return rows

@@ -1,7 +1,6 @@
 """The rows of the D_pef store that a run can rehearse: whole responses within the run's limits."""
 
 from collections import Counter
-from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
@@ -10,22 +9,7 @@ from verl.dph.pef.store import Row, Store
 from verl.dph.sampling.job import stop_ids, tokenizer_of
 
 
-@dataclass(frozen=True)
-class Usable:
-    """The rows that are rehearsed, and how many were left out for which reason."""
-
-    store: Store
-    left_out: dict[str, int]  # rows by reason, each row under its first
-
-    def __str__(self) -> str:
-        if not self.left_out:
-            return f"{len(self.store):,} rows"
-        total = len(self.store) + sum(self.left_out.values())
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items())
-        return f"{len(self.store):,} of {total:,} rows (left out: {reasons})"
-
-
-def usable(store: Store, config: DictConfig, name: str = "sft") -> Usable:
+def usable(store: Store, config: DictConfig, name: str = "sft") -> tuple[Store, str]:
     """Leave out rows over the length limits and responses that were cut off before the model's end token.
 
     A truncated response would be rehearsed as if the initial policy continued after it.
@@ -35,6 +19,9 @@ def usable(store: Store, config: DictConfig, name: str = "sft") -> Usable:
         config: verl's trainer settings; read are data.{max_prompt_length,max_response_length}, actor_rollout_ref.model
             and the two of `name`.
         name: of the settings data.<name>_pt and data.<name>_batch_size: sft or sft_anchor.
+
+    Returns:
+        The rows that are rehearsed, and in words how many were left out for which reason, each under its first.
 
     Raises:
         UserError: fewer rows are left than one training step takes.
@@ -52,7 +39,8 @@ def usable(store: Store, config: DictConfig, name: str = "sft") -> Usable:
             left_out["with a response that was cut off"] += 1
         else:
             rows.append(row)
-    found = Usable(Store(store.meta, rows), dict(left_out))
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
+    found = f"{len(rows):,} of {len(store):,} rows (left out: {reasons})" if left_out else f"{len(rows):,} rows"
     path, size = data[f"{name}_pt"], data[f"{name}_batch_size"] or data.sft_batch_size
     if len(rows) < size:
         of_them = f", and this run can rehearse {found}" if left_out else ""
@@ -61,4 +49,4 @@ def usable(store: Store, config: DictConfig, name: str = "sft") -> Usable:
             f"every training step: lower {name}_batch_size, raise the limits, or make more near-perfect prompts with a "
             "lower threshold (an anchor: sample more prompts)."
         )
-    return found
+    return Store(store.meta, rows), found

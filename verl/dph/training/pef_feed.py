@@ -62,7 +62,7 @@ class PefFeed:
             return None
         names = [name for name, there in (("sft", rehearses(config)), ("sft_anchor", has_anchor(config))) if there]
         stores = [Store.load(os.path.expanduser(config.data[f"{name}_pt"])) for name in names]
-        rows = [usable(store, config, name).store for name, store in zip(names, stores, strict=True)]
+        rows = [usable(store, config, name)[0] for name, store in zip(names, stores, strict=True)]
         return cls(config, *rows) if rows else cls(config, None)
 
     def take(self, mini_batches: int) -> list[tuple[list[Row], list[Row]]]:
