@@ -12,7 +12,6 @@ trainer or a training run. Re-run the same command to resume.
 import contextlib
 import copy
 import logging
-import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -188,7 +187,7 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
                 config.data[length] = max(getattr(split.settings, length) for split in splits.values())
         OmegaConf.resolve(config)
         jobs = {name: jobs_of(config, name, model, splits) for name, model in models.items()}
-        own = drawn = {name: _files(of_model) for name, of_model in jobs.items()}
+        drawn = {name: _files(of_model) for name, of_model in jobs.items()}
         if config.evaluate.base is not None:
             wanted = {job.output.name: job.metadata for job in next(iter(jobs.values()))}
             drawn = stored_base(Path(config.evaluate.base).expanduser(), wanted) | drawn
@@ -204,9 +203,6 @@ def _evaluate(config: DictConfig, splits: dict[str, Split]) -> None:
         spec.write(folder / SPEC)
         tables = write_tables(write_report(spec, folder), folder, config.evaluate.paper)
         sys.stdout.write(f"Wrote {folder / PAGE}, {folder / REPORT}, {tables}.\n")
-    *_, newest = config.evaluate.models
-    samples = next(iter(own[newest].values()))
-    sys.stdout.write(f"Next: {shlex.join(['dph', 'inspect', str(samples)])} (outcomes, pass counts and examples)\n")
 
 
 def _warn_of_other_base(model_hash: str, runs: dict[str, Run]) -> None:

@@ -45,7 +45,7 @@ def main(config: DictConfig) -> None:
         with console_log(job.output.with_suffix(".log")):
             drawn = run_stoppable(_draw(config, job))
     except Stopped as stopped:
-        sys.stderr.write(f"Stopped: {job.progress()}; re-run the same command to resume.\n")
+        sys.stderr.write("Stopped: re-run the same command to resume.\n")
         sys.exit(stopped.exit_code)
     summary = summarize(job.output)
     sys.stdout.write(f"{summary}\nnow: {drawn} samples\n")

@@ -60,12 +60,6 @@ class SamplingJob:
         with SampleWriter(self.output, self.metadata) as writer:
             return len(writer.done) == self.total
 
-    def progress(self) -> str:
-        """The samples that the file holds, in words."""
-        with SampleWriter(self.output, self.metadata) as writer:
-            waiting = f", {len(writer.waiting)} more are drawn and wait for their score" if writer.waiting else ""
-            return f"{self.output} holds {len(writer.done)} of {self.total} samples{waiting}"
-
 
 def prepare(
     config: DictConfig,
