@@ -103,12 +103,10 @@ def main(config: DictConfig) -> None:
                     sys.stderr.write(f"{resumes_at(run.folder)}\n")
                 raise
     if run.writes_store:
-        if experiment := chosen_experiment():
+        if (experiment := chosen_experiment()) and config.data.sft_coverage != "all":  # of an anchor
             # Rows that are not the refinement's are for the recipe (docs/howto/train.md).
-            command = f"dph train {'recipe' if source_of(config.data) else 'js_kl'} my_run"
-            if config.data.sft_coverage == "all":
-                command += f" data.sft_anchor_pt={config.data.sft_pt}"
-            sys.stdout.write(next_step(command, experiment))
+            method = "recipe" if source_of(config.data) else "js_kl"
+            sys.stdout.write(next_step(f"dph train {method} my_run", experiment))
     else:
         sys.stdout.write(f"{run.finished or RunRecord.load(run.folder).summary(config)}\n")
 
