@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from verl.utils.device import get_resource_name
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
-from verl.workers.rollout.replica import RolloutMode, TokenOutput
+from verl.workers.rollout.replica import RolloutMode
 
 from rl.common.errors import UserError
 from rl.common.model_files import parameters_in_files
@@ -60,8 +60,6 @@ async def rollout_client(config: DictConfig) -> "AsyncIterator[LLMServerClient |
         _check_resources(config)
         manager = await _start_servers(config)
         client = client_of(manager)
-        if rollout.name == "vllm":
-            client = FinalOutputClient(client.config, client._load_balancer)
         logger.info("The engine is up after %.0f s", time.monotonic() - started)
         yield client
     finally:
@@ -106,21 +104,6 @@ def client_of(manager: LLMServerManager) -> LLMServerClient:
     from verl.dph.hf_rollout.burst_client import BurstClient
 
     return BurstClient(client)
-
-
-class FinalOutputClient(LLMServerClient):
-    """verl's client, which requests only final outputs and no text from vLLM.
-
-    Otherwise vLLM builds, after every token of every request, an output object with all log-probs so far and a text
-    that nobody reads, in the process that also takes the requests. For servers whose requests are never aborted.
-    """
-
-    async def generate(self, request_id: str, *, sampling_params: dict[str, Any], **arguments: Any) -> TokenOutput:
-        """As LLMServerClient.generate."""
-        from vllm.sampling_params import RequestOutputKind
-
-        final_outputs = {"output_kind": RequestOutputKind.FINAL_ONLY, "detokenize": False}
-        return await super().generate(request_id, sampling_params=sampling_params | final_outputs, **arguments)
 
 
 def ranks_of(config: DictConfig) -> int:
