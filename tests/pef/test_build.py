@@ -276,7 +276,11 @@ def test_samples_of_another_run_are_rejected(trainer, presampled, tmp_path):
     presampled.write_bytes(b"".join(cut.splitlines(keepends=True)[:-1]))
     with pytest.raises(UserError, match=f"holds {31 * DRAWN - 1} of {31 * DRAWN} samples: re-run dph presample"):
         prepare(trainer(**solved).config)
-    metadata.write_text(metadata.read_text().replace('"temperature": 1.0', '"temperature": 0.6'))
+    drawn_with, of_config = metadata.read_text(), json.loads(metadata.read_text())["config_hash"]
+    metadata.write_text(drawn_with.replace(of_config, "0" * 64))
+    with pytest.raises(UserError, match=f"drawn with config_hash={'0' * 64}, and this run has {of_config}"):
+        prepare(trainer(**solved).config)
+    metadata.write_text(drawn_with.replace('"temperature": 1.0', '"temperature": 0.6'))
     with pytest.raises(UserError, match=r"drawn with temperature=0.6, and this run has 1.0"):
         prepare(trainer(**solved).config)
     other = trainer(**solved).config

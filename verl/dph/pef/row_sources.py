@@ -146,7 +146,7 @@ def _presampled(config: DictConfig) -> Store:
     data.sft_coverage=all the wrong and the unjudged ones, too."""
     path = Path(config.data.sft_samples).expanduser()
     metadata, origin = read_metadata(path), origin_of(config)
-    wanted = {name: origin[name] for name in ("model_hash", "tokenizer_hash", "temperature", "top_p")}
+    wanted = {name: origin[name] for name in ("model_hash", "tokenizer_hash", "config_hash", "temperature", "top_p")}
     for name, value in (wanted | {"top_k": origin["rollout_top_k"]}).items():
         drawn_with = getattr(metadata, name)
         if drawn_with != value:
