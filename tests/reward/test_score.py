@@ -1,13 +1,8 @@
 """compute_score and the client against the real scorer server on a real SQLite file."""
 
 import asyncio
-import inspect
 
-import numpy as np
 import pytest
-from omegaconf import OmegaConf
-from verl.trainer.ppo.metric_utils import process_validation_metrics
-from verl.trainer.ppo.reward import get_custom_reward_fn
 
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
@@ -66,41 +61,6 @@ def test_rewards_on_a_real_database(scorer_server):
         assert found == pytest.approx(expected), case
         assert set(result) == KEYS
         assert (result["pred"] is None) == (case == "no_answer")
-
-
-def test_through_verls_own_loader_and_validation_metrics(scorer_server, monkeypatch):
-    monkeypatch.delenv("DPH_SCORER", raising=False)
-    config = OmegaConf.create(
-        {
-            "reward": {
-                "custom_reward_function": {
-                    "path": "pkg://verl.dph.reward.score",
-                    "name": "compute_score",
-                    "reward_kwargs": {"scorer": scorer_server, "timeout": 60, "retries": 1},
-                }
-            }
-        }
-    )
-    reward = get_custom_reward_fn(config)
-    assert inspect.iscoroutinefunction(reward)
-
-    async def scenario():
-        texts = [answer(NAMES), answer("SELECT name, price FROM item"), "no idea", answer(NAMES)]
-        calls = (
-            reward(data_source="bird", solution_str=text, ground_truth=truth(NAMES), extra_info={}) for text in texts
-        )
-        results = await asyncio.gather(*calls)
-        await close_shared_clients()
-        return results
-
-    results = asyncio.run(scenario())
-    columns = {key: [result[key] for result in results] for key in results[0]}
-    metrics = process_validation_metrics(["sql"] * 4, ["a", "a", "b", "b"], columns)["sql"]
-    assert metrics["acc"]["mean@2"] == pytest.approx(0.5)
-    assert metrics["score"]["mean@2"] == pytest.approx((0.7 + 0.5) / 2)
-    assert metrics["gold_error"]["mean@2"] == 0
-    assert set(metrics) == {"acc", "score", "gold_error"}
-    assert np.array(columns["pred"], dtype=object)[2] is None
 
 
 def test_what_cannot_be_asked_is_named(scorer_server, monkeypatch):
