@@ -1,17 +1,14 @@
 """Compare the scorer server with plain SQLite, without its sandbox, and with math-verify, in one run on this machine.
 
-    python benchmarks/scorer.py [--questions 100] [--only sql,shapes,small,sandbox,math,slow]
+    python benchmarks/scorer.py [--questions 100] [--only sql,sandbox,math,slow]
 
 sql: traffic as in training, on a shop of 300,000 orders. Each question has 16 responses, each response is one request,
 64 requests run at a time, and a third of the SQL repeats. The baseline is plain SQLite in a process per core (only the
 predicted queries, one open file each). Runaway queries never end: throughput counts the other responses, until the last
 of them.
-shapes: loads of distinct queries that all take equally long, and a mixed one, 16 at a time, against plain SQLite in a
-process per core; the median of pairs, one after the other.
-small: queries of a tenth of a millisecond through POST /v1/score. sandbox: the same with and without it. math: against
-math-verify in this process. slow: a query of two seconds beside twice as many busy processes as cores, ordinary
-responses beside a full slow lane, and their latency, 8 at a time, beside 1 % runaways. All ratios come from this run.
-scorer_soak.py runs hours of mixed load.
+sandbox: queries of a tenth of a millisecond with and without it. math: against math-verify in this process. slow:
+ordinary responses beside a full slow lane, and their latency, 8 at a time, beside 1 % runaways. All ratios come from
+this run. scorer_soak.py runs hours of mixed load.
 """
 
 import argparse
@@ -20,46 +17,21 @@ import logging
 import multiprocessing
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
 from scorer_server import Server, cpu_seconds, serving
-from scorer_traffic import (
-    CORES,
-    RUNAWAY,
-    SHAPES,
-    Item,
-    make_databases,
-    math_body,
-    math_pairs,
-    mixed,
-    say,
-    traffic,
-    uniform,
-)
+from scorer_traffic import CORES, RUNAWAY, Item, make_databases, math_body, math_pairs, say, traffic
 
 RUNAWAY_SHARE = 0.01
-SLOW_QUERY_SECONDS = 2.0
 # Each query of the slow lane first has a tenth of a second of an ordinary worker.
 FILL_SECONDS = 2.0
 PAIRS = 3
-SHAPES_AT_ONCE = 16
 SANDBOX_PAIRS = 21
-
-
-def in_processes(work: Callable, arguments: Sequence[tuple]) -> float:
-    """Seconds in which CORES processes do all the work, from when they have started."""
-    with multiprocessing.Pool(CORES) as pool:
-        pool.map(abs, range(CORES))
-        started = time.perf_counter()
-        pool.starmap(work, arguments, chunksize=1)
-        return time.perf_counter() - started
 
 
 def run_predictions(root: Path, items: list[Item]) -> None:
@@ -70,8 +42,12 @@ def run_predictions(root: Path, items: list[Item]) -> None:
 
 
 def plain_sqlite(root: Path, items: list[Item]) -> float:
-    """Predicted queries a second of CORES processes."""
-    return len(items) / in_processes(run_predictions, [(root, items[first::CORES]) for first in range(CORES)])
+    """Predicted queries a second of CORES processes, from when they have started."""
+    with multiprocessing.Pool(CORES) as pool:
+        pool.map(abs, range(CORES))
+        started = time.perf_counter()
+        pool.starmap(run_predictions, [(root, items[first::CORES]) for first in range(CORES)], chunksize=1)
+        return len(items) / (time.perf_counter() - started)
 
 
 def measure_sql(root: Path, questions: int) -> None:
@@ -84,32 +60,8 @@ def measure_sql(root: Path, questions: int) -> None:
             say("no repeated SQL", ours, "answers/s", ours / floor, "of plain SQLite, >= .85")
         calm = server.score_items(traffic(questions, 2))
         say("a third repeated", calm, "answers/s")
-        heartbeats: list[float] = []
-        shaped = server.score_items(traffic(questions, 3, endless=RUNAWAY_SHARE), heartbeats)
+        shaped = server.score_items(traffic(questions, 3, endless=RUNAWAY_SHARE))
         say("... and 1 % runaways", shaped, "answers/s", shaped / calm, "of the same without them, >= .70")
-    beats = [1000 * seconds for seconds in sorted(heartbeats)]
-    say("heartbeat meanwhile, 99 %", beats[int(len(beats) * 0.99)], "ms", beats[-1], "ms at most")
-
-
-def measure_shapes(root: Path) -> None:
-    loads: dict[str, Callable[[int], list[Item]]] = {shape: partial(uniform, shape) for shape in SHAPES}
-    for name, load in (loads | {"mixed": mixed}).items():
-        ratios, rates = [], []
-        with serving(root, warm=True) as server:
-            server.send_items([item._replace(sql=item.gold) for item in dict.fromkeys(load(0))][:CORES])
-            for seed in range(1, 1 + PAIRS):
-                items = load(seed)
-                plain = plain_sqlite(root, items)
-                seconds, _ = server.send_items(items, at_once=SHAPES_AT_ONCE)
-                rates.append(len(items) / seconds)
-                ratios.append(rates[-1] / plain)
-        say(name, statistics.median(rates), "answers/s", statistics.median(ratios), "of plain SQLite, >= .85")
-
-
-def measure_small(root: Path) -> None:
-    with serving(root) as server:
-        server.score_batches(range(10_000, 10_010))
-        say("small queries, POST /v1/score", server.score_batches(range(200)), "answers/s, >= 2500")
 
 
 def measure_sandbox(root: Path) -> None:
@@ -157,18 +109,6 @@ def say_latency(what: str, seconds: list[float]) -> None:
     say(what, p50, "ms, p50", p99, f"ms, p99, of {len(seconds)}")
 
 
-@contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """Run busy programs at this program's priority."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-
-
 async def score_beside(server: Server, endless: list[Item], items: list[Item]) -> float:
     """Responses per second of `items` once `endless` have moved to the slow lane."""
     others = asyncio.create_task(server.send([item.body for item in endless], len(endless)))
@@ -179,21 +119,6 @@ async def score_beside(server: Server, endless: list[Item], items: list[Item]) -
 
 
 def measure_slow(root: Path) -> None:
-    counting = "WITH RECURSIVE r(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM r LIMIT {}) SELECT count(*) FROM r"
-    started = time.process_time()
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(counting.format(0, 1_000_000)).fetchall()
-    rows = int(1_000_000 * SLOW_QUERY_SECONDS / (time.process_time() - started))
-
-    def seconds(server: Server, number: int) -> float:
-        sql = counting.format(number, rows)
-        return 1 / server.score_items([Item("SELECT 1", sql, False)])
-
-    with serving(root, warm=True) as server:
-        say("a slow query", statistics.median(seconds(server, i) for i in range(3)), "s")
-        with busy_processes(2 * CORES):
-            beside = [seconds(server, i) for i in range(3, 6)]
-        say(f"... beside {2 * CORES} busy processes", statistics.median(beside), "s", max(beside), "s at most")
     lane = 4 * CORES
     for _ in range(PAIRS):
         with serving(root, warm=True, slow_instances=lane) as server:
@@ -210,12 +135,10 @@ def measure_slow(root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--questions", type=int, default=100, help="questions of the part sql (default: 100)")
-    parser.add_argument("--only", default="sql,shapes,small,sandbox,math,slow", help="parts (default: %(default)s)")
+    parser.add_argument("--only", default="sql,sandbox,math,slow", help="parts (default: %(default)s)")
     options = parser.parse_args()
     parts: dict[str, Callable[[Path], None]] = {
         "sql": partial(measure_sql, questions=options.questions),
-        "shapes": measure_shapes,
-        "small": measure_small,
         "sandbox": measure_sandbox,
         "math": measure_math,
         "slow": measure_slow,

@@ -48,28 +48,17 @@ class Server(NamedTuple):
         *,
         endless: Collection[int] = (),
         endless_keep_slots: bool = True,
-        heartbeats: list[float] | None = None,
     ) -> tuple[float, list[float]]:
         """Seconds until all replies have arrived, and those of each request.
 
         Args:
             endless: numbers of the bodies whose replies are not awaited, and missing in the result.
             endless_keep_slots: whether they count towards `at_once`.
-            heartbeats: gets the seconds of each GET /heartbeat, which is sent meanwhile.
         """
         slots = asyncio.Semaphore(at_once)
         async with self.connect() as session:
-
-            async def beat() -> None:
-                while heartbeats is not None:
-                    started = time.perf_counter()
-                    async with session.get("/heartbeat") as reply:
-                        await reply.read()
-                    heartbeats.append(time.perf_counter() - started)
-                    await asyncio.sleep(0.05)
-
             awaited: list[asyncio.Task[float]] = []
-            others: list[asyncio.Task] = [asyncio.create_task(beat())]
+            others: list[asyncio.Task[float]] = []
             started = time.perf_counter()
             for number, body in enumerate(bodies):
                 await slots.acquire()
@@ -90,9 +79,9 @@ class Server(NamedTuple):
         endless = {number for number, item in enumerate(items) if item.endless}
         return asyncio.run(self.send((item.body for item in items), endless=endless, **options))
 
-    def score_items(self, items: list[Item], heartbeats: list[float] | None = None) -> float:
+    def score_items(self, items: list[Item]) -> float:
         """Ordinary responses per second, with one request for each."""
-        seconds, latencies = self.send_items(items, heartbeats=heartbeats)
+        seconds, latencies = self.send_items(items)
         return len(latencies) / seconds
 
     def score_batches(self, numbers: range) -> float:

@@ -3,10 +3,10 @@
     python benchmarks/scorer_soak.py --minutes 40
 
 The load has SQL, math and a custom task, with a known verdict for each response: right and wrong ones, errors, endless
-queries, repeated and distinct answers, PUT /api and POST /v1/score. Every KILL_SECONDS all workers are killed (every
-third time the processes that fork them), and some clients leave before their answer. An infra_error or a 503 judges
-nothing, so the question is counted and asked again, as a training client does. The exit code is 1 after a wrong answer,
-a failed request, or growth of memory.
+queries, repeated and distinct answers. Every KILL_SECONDS all workers are killed (every third time the processes that
+fork them), and some clients leave before their answer. An infra_error or a 503 judges nothing, so the question is
+counted and asked again, as a training client does. The exit code is 1 after a wrong answer, a failed request, or growth
+of memory.
 """
 
 import argparse
@@ -107,7 +107,7 @@ class Findings:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
-        self.memory: list[tuple[float, float, int]] = []  # MB of the server, of the largest process below it; processes
+        self.memory: list[tuple[float, float]] = []  # MB of the server, and of the largest process below it
 
     def judge(self, case: Case, outcome: str) -> None:
         if outcome != case.outcome:
@@ -115,7 +115,7 @@ class Findings:
 
     def sample_memory(self, server: psutil.Process) -> None:
         below = [megabytes(process) for process in server.children(recursive=True)]
-        self.memory.append((megabytes(server), max(below, default=0.0), len(below)))
+        self.memory.append((megabytes(server), max(below, default=0.0)))
 
     def report(self, minutes: float) -> bool:
         """Print the findings; return whether all is well."""
@@ -129,8 +129,7 @@ class Findings:
         early, late = ([max(column) for column in zip(*part, strict=True)] for part in parts)
         for place, what in enumerate(("the server", "its largest process")):
             say(f"memory of {what}", early[place], "MB, second quarter", late[place], "MB, last quarter")
-        say("processes", early[2], "second quarter", late[2], "last quarter")
-        flat = all(late[place] <= GROWTH * early[place] for place in (0, 1))
+        flat = all(last <= GROWTH * before for before, last in zip(early, late, strict=True))
         say(f"wrong in {minutes:g} minutes", len(self.wrong), "answers")
         print(f"load {os.getloadavg()[0]:.1f} at the end, {CORES} cores; memory {'is' if flat else 'IS NOT'} flat")
         return flat and not self.wrong
@@ -174,7 +173,7 @@ class Soak:
 
     async def _ask(self, session: aiohttp.ClientSession, cases: list[Case]) -> None:
         for _ in range(RETRIES):
-            found = await (self._put(session, cases[0]) if len(cases) == 1 else self._post(session, cases))
+            found = await self._post(session, cases)
             again = [case for case, outcome in zip(cases, found, strict=True) if outcome == "again"]
             for case, outcome in zip(cases, found, strict=True):
                 self.found.counts[outcome] += 1
@@ -185,14 +184,6 @@ class Soak:
             cases = again
             await asyncio.sleep(0.1)
         self.found.wrong.append(f"no judgement in {RETRIES} attempts: {cases[0].question}")
-
-    async def _put(self, session: aiohttp.ClientSession, case: Case) -> list[str]:
-        body = {"gen_responses": [case.response], "extra": case.question}
-        async with session.put("/api", json=body) as reply:
-            content = await reply.json()
-        if reply.status == 503:
-            return ["again"]
-        return [content["details"][0]["outcome"] if reply.status == 200 else f"HTTP {reply.status}"]
 
     async def _post(self, session: aiohttp.ClientSession, cases: list[Case]) -> list[str]:
         body = {"questions": [{"question": case.question, "responses": [case.response]} for case in cases]}

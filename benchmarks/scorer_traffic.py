@@ -27,25 +27,6 @@ QUERIES = (
     "SELECT name, city FROM orders JOIN clients ON clients.id = client WHERE orders.id = 77 AND price < 99.{0}",
     "SELECT name FROM clients WHERE id > 4990.{0} ORDER BY name",
 )
-_JOIN = (
-    "SELECT city, count(DISTINCT name) FROM {copies} orders JOIN clients ON clients.id = client "
-    "WHERE orders.id < {rows}.{{0}} GROUP BY city"
-)
-_LONG_JOIN = (
-    "SELECT count(*), max(price), min(day) FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)) JOIN orders "
-    "JOIN clients ON clients.id = client WHERE orders.id < 290000.{0} AND name LIKE '%7%'"
-)
-# Uniform loads: queries of one kind, and how many of them. The times are those on an idle core of that machine.
-SHAPES = {
-    "3 ms, 8 groups": ("SELECT id % 8, count(*), max(price) FROM orders WHERE id < 8000.{0} GROUP BY 1", 600),
-    "2,500 rows": ("SELECT id, price, city FROM orders WHERE id < 2501 AND price < 200.{0}", 600),
-    "15 ms, a join": (_JOIN.format(copies="", rows=30000), 200),
-    "60 ms, a join": (_JOIN.format(copies="", rows=120000), 50),
-    "120 ms, a join": (_JOIN.format(copies="", rows=240000), 40),
-    "1 s, a join": (_LONG_JOIN, 16),
-    "1 s, a sort": (_JOIN.format(copies="(VALUES (1), (2), (3), (4), (5), (6), (7)) JOIN", rows=280000), 16),
-}
-MIXED = 600
 
 
 class Item(NamedTuple):
@@ -105,25 +86,6 @@ def traffic(questions: int, seed: int, *, repeated: float = REPEATED_SHARE, endl
                 sql = generator.choice(QUERIES).format(f"{seed}{question:05d}{number:02d}")
                 ordinary.append(Item(gold, sql, False))
             items.append(ordinary[-1])
-    return items
-
-
-def uniform(shape: str, seed: int) -> list[Item]:
-    """Distinct queries of one of SHAPES, compared with one of them."""
-    sql, count = SHAPES[shape]
-    return [Item(sql.format(0), sql.format(f"{seed}{number:04d}"), False) for number in range(count)]
-
-
-def mixed(seed: int) -> list[Item]:
-    """MIXED distinct responses: a tenth with broken SQL, a tenth without any, the others of all SHAPES below 1 s."""
-    shapes = [sql for name, (sql, _) in SHAPES.items() if not name.startswith("1 s")]
-    items = []
-    for number in range(MIXED):
-        sql = shapes[number % len(shapes)]
-        wrong = {0: f"SELECT missing{number} FROM orders", 1: ""}
-        predicted = wrong.get(number // len(shapes) % 10, sql.format(f"{seed}{number:04d}"))
-        items.append(Item(sql.format(0), predicted, False))
-    random.Random(seed).shuffle(items)
     return items
 
 
