@@ -99,7 +99,7 @@ class FakeScorer:
 
     @classmethod
     async def slow(cls, request, body):
-        await asyncio.sleep(1)
+        await asyncio.sleep(3)
         return cls.right(request, body)
 
 
@@ -113,7 +113,7 @@ def client_of():
     """A client that has little patience."""
 
     def client_of(scorer, **settings) -> ScorerClient:
-        return ScorerClient(scorer, **{"first_backoff_s": 0.01, "retries": 3, "timeout_s": 0.4} | settings)
+        return ScorerClient(scorer, **{"first_backoff_s": 0.01, "retries": 3, "timeout_s": 2.0} | settings)
 
     return client_of
 
