@@ -94,14 +94,6 @@ def _sentence(path: Path, error: ValidationError) -> str:
     key = ".".join(str(part) for part in first["loc"] if part not in REWARD_MODELS)
     options = {"database_path": "--database-path DIR", "num_instances": "--workers N", "port": "--port N"}
     option = options.get(str(first["loc"][-1]))
-    flag = f" or pass {option}" if option else ""
-    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        found, names = _class_name(first["input"]), ", ".join(REWARD_MODELS)
-        return f"The configuration {path} has {key}.class_name = {found!r}; use one of {names}."
-    if first["type"] == "extra_forbidden":
-        return f"The configuration {path} has an unknown key {key}; remove it or correct its name."
-    if first["type"] == "missing":
-        return f"The configuration {path} lacks {key}; add it{flag}."
-    if first["type"] == "path_not_directory":
-        return f"{key} is '{first['input']}', which is not a directory; create it{flag}."
-    return f"The configuration {path} has {key} = {first['input']!r}: {first['msg']}; change it{flag}."
+    found = "" if first["type"] == "missing" else f" = {first['input']!r}"
+    flag = f" (or pass {option})" if option else ""
+    return f"The configuration {path} has a wrong {key}{found}: {first['msg']}{flag}."

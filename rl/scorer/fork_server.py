@@ -24,8 +24,6 @@ LAST_WORDS_SECONDS = 1.0
 
 _PROGRAM = "from rl.scorer.worker import main; main()"  # -m would import runpy
 _STDERR = 2
-# Less than PIPE_BUF, which a writable pipe takes without blocking.
-_LINE_BYTES = 2_000
 _BYTES_PER_SECOND = 20_000
 
 
@@ -34,16 +32,13 @@ class WorkerLost(Exception):
 
 
 class WorkerOutput(asyncio.Protocol):
-    """Passes what a pool's workers print to the server's stderr: with their name, bounded, and without blocking.
+    """Passes what a pool's workers print to the server's stderr: bounded, and without blocking.
 
     This is the server's end of the pipe that is their stdout and stderr. It is always read, so no worker waits when it
     prints. Workers cannot use the server's stderr: they may not write files (worker.py), and it may be one.
     """
 
-    def __init__(self, name: str):
-        self._name = name
-        self._line = b""
-        self._left_out = 0
+    def __init__(self) -> None:
         self._room = 0
         self._second_ends = 0.0
         self._ended = asyncio.Event()
@@ -63,40 +58,15 @@ class WorkerOutput(asyncio.Protocol):
         if time.monotonic() > self._second_ends:
             self._second_ends = time.monotonic() + 1
             self._room = _BYTES_PER_SECOND
-            self._report_left_out()
-        *lines, rest = (self._line + data).split(b"\n")
-        for line in lines:
-            self._pass_on(line)
-        self._line = self._cut(rest)
+        passed_on, self._room = data[: self._room], max(self._room - len(data), 0)
+        with suppress(OSError):
+            # A pipe that is writable takes so much without blocking.
+            for start in range(0, len(passed_on), select.PIPE_BUF):
+                if select.select([], [_STDERR], [], 0)[1]:
+                    os.write(_STDERR, passed_on[start : start + select.PIPE_BUF])
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._line:
-            self._pass_on(self._line)
-        self._report_left_out()
         self._ended.set()
-
-    def _pass_on(self, line: bytes) -> None:
-        line = self._cut(line)
-        if self._room < len(line) or not self._write(line):
-            self._left_out += len(line)
-        self._room -= len(line)
-
-    def _cut(self, line: bytes) -> bytes:
-        self._left_out += max(len(line) - _LINE_BYTES, 0)
-        return line[:_LINE_BYTES]
-
-    def _report_left_out(self) -> None:
-        if self._left_out and self._write(b"%d bytes of output are left out" % self._left_out):
-            self._left_out = 0
-
-    def _write(self, line: bytes) -> bool:
-        try:
-            if not select.select([], [_STDERR], [], 0)[1]:
-                return False
-            os.write(_STDERR, b"%s: %s\n" % (self._name.encode(), line))
-        except OSError:
-            return False
-        return True
 
 
 class ForkServer:
@@ -132,7 +102,7 @@ class ForkServer:
                     # gives each session an equal share of the processors, whatever its priorities.
                     process_group=0,
                 )
-            output = WorkerOutput(settings["name"])
+            output = WorkerOutput()
             await asyncio.get_running_loop().connect_read_pipe(lambda: output, process.stdout)
         except OSError as error:
             raise WorkerLost(f"a worker process cannot be started: {error}") from error

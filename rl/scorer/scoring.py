@@ -111,7 +111,6 @@ class WorkerScorer:
         self.sandbox = [] if settings.sandbox == "off" else list(confine.offered())
         worker = {
             "kind": kind,
-            "name": f"task {name}" if kind == "task" else f"{settings.kind} worker",
             "memory_bytes": settings.worker_memory_bytes,
             "jobs": jobs,
             "sandbox": {

@@ -29,20 +29,17 @@ def test_the_shipped_settings_are_the_defaults(tmp_path: Path) -> None:
 SQL = "Scorers: {Scorer1: {class_name: SqlRewardModel, database_path: "
 MATH = "Scorers: {Scorer1: {class_name: MathRewardModel"
 WRONG = [
-    (
-        SQL + "/none/such}}",
-        "Scorers.Scorer1.database_path is '/none/such', which is not a directory; create it or pass -",
-    ),
-    ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "lacks Scorers.Scorer1.database_path; add it or pass --datab"),
-    ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1.class_name = 'Other'"),
-    ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1.class_name = None"),
+    (SQL + "/none/such}}", "Scorers.Scorer1.database_path = '/none/such'"),
+    ("Scorers: {Scorer1: {class_name: SqlRewardModel}}", "Scorers.Scorer1.database_path: is missing (or pass --datab"),
+    ("Scorers: {Scorer1: {class_name: Other, database_path: .}}", "Scorers.Scorer1 = {'class_name': 'Other'"),
+    ("Scorers: {Scorer1: {database_path: .}}", "Scorers.Scorer1 = {'database_path': '.'"),
     (MATH + "}, Scorer2: {class_name: MathRewardModel}}", "of one kind"),
-    (MATH + ", order_check: true}}", "key Scorers.Scorer1.order_check"),
-    (MATH + "}}\nScorerSever: {port: 7000}", "unknown key ScorerSever"),
+    (MATH + ", order_check: true}}", "wrong Scorers.Scorer1.order_check"),
+    (MATH + "}}\nScorerSever: {port: 7000}", "wrong ScorerSever"),
     (MATH + ", num_instances: 1, num_instances: 2}}", "has the key num_instances twice (line 1)"),
     (MATH + ", prediction_seconds: .inf}}", "Scorers.Scorer1.prediction_seconds = inf"),
     (MATH + ", num_instances: yes}}", "Scorers.Scorer1.num_instances = True: Input should be a valid integer"),
-    ("ScorerServer: {}", "lacks Scorers"),
+    ("ScorerServer: {}", "wrong Scorers"),
     ("a: [", "cannot be read"),
 ]
 

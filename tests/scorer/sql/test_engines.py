@@ -343,7 +343,7 @@ SECTION = "Scorers: {Scorer1: {class_name: SqlRewardModel, "
 HERE = "database_path: ., "
 SERVER = "engine: postgresql, connection: "
 WRONG = {
-    "engine: postgresql": "lacks Scorers.Scorer1.connection",
+    "engine: postgresql": "wrong Scorers.Scorer1.connection: is missing",
     f"{HERE}{SERVER}'host=/x user=y'": "database_path = '.': Value error, is not for the engine postgresql",
     f"{HERE}connection: 'host=/x user=y'": "connection = 'host=/x user=y': Value error, is not for the engine sqlite",
     f"{HERE}prefix: a}}, S: {{class_name: SqlRewardModel, prefix: a, database_path: .": "of one kind",
