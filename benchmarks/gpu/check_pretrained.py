@@ -82,7 +82,7 @@ class Check(Demo):
 
     def __init__(self, out: Path, device: str, small: bool, until: str):
         steps, model = (SMALL_STEPS, SMALL_MODEL) if small else (STEPS, SMOLLM2)
-        super().__init__(out, [RL, REHEARSAL], steps, 1, device, model)
+        super().__init__(out, [RL, REHEARSAL], steps, 1, device=device, model=model)
         self.small, self.until = small, until
 
     def stages(self) -> list[Stage]:

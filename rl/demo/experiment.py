@@ -1,24 +1,26 @@
 """The experiment with one of the demo's models as stages in one folder."""
 
+import argparse
 import functools
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl.cluster.scorer import temporary_scorer
+from rl.common.cli import output_folder
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.run_lock import sole_run
 from rl.configuration import methods
 from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, has_gpu, is_cpu
 from rl.data.training_run import LOGS, checkpoint_folder
-from rl.demo.draw import Draw
-from rl.demo.methods import ANCHOR, ANCHOR_FILES, METHODS, STORES, Method, in_store
-from rl.demo.models import TINY, DemoModel
+from rl.demo.methods import ANCHOR, ANCHOR_FILES, LONG, METHODS, STORES, Method, in_store, method_names
+from rl.demo.models import MODELS, TINY, DemoModel
 from rl.demo.stages import Pipeline, Stage
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from rl.evaluation.spec import ReportSpec
 
 SAMPLES_PER_PROMPT, EVAL_SAMPLES = 8, 32
+EVALUATION_SEED = 100  # added to the seed, so that an evaluation does not repeat the pre-sampling
 SPLITS = ("in_domain", "out_of_domain")
 # Keys of extra_info whose kinds of questions have results of their own.
 GROUPS = ["ambiguous", "family"]
@@ -43,6 +46,42 @@ ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
+
+
+def add_options(parser: argparse.ArgumentParser, methods: str, folders: Mapping[str, str]) -> None:
+    """The options of `chosen`.
+
+    Args:
+        methods: the default, separated by commas.
+        folders: of the output, by the model's name.
+    """
+    models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
+    known, steps = ", ".join(METHODS), " or ".join(str(model.steps) for model in MODELS.values())
+    add = parser.add_argument
+    add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
+    add("--out", type=output_folder, help=f"output folder (default: {' or '.join(folders.values())})")
+    add("--methods", default=methods, help=f"comma-separated, of {known} (default: %(default)s)")
+    add("--steps", type=at_least_1, help=f"training steps of each method (default: {steps})")
+
+
+def chosen(options: argparse.Namespace, folders: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of Experiment that the options and MODEL_PATH state."""
+    model = MODELS[options.model]
+    model_path = os.environ.get("MODEL_PATH") if model.pretrained else None
+    ignore_variables()
+    return {
+        "out": (options.out or Path(folders[model.name])).resolve(),
+        "methods": method_names(options.methods, model.task),
+        "steps": options.steps or model.steps,
+        "model": model,
+        "model_path": model_path,
+    }
+
+
+def at_least_1(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
+    return number
 
 
 def ignore_variables() -> None:
@@ -67,24 +106,63 @@ def scorer_config(experiment: str = TINY.experiment) -> Path:
     return Path(settings("grpo", experiment).launch.scorer_config)
 
 
+@dataclass(frozen=True)
+class Draw:
+    """What has a seed of its own: the split, the stores (all from the same samples), training runs and evaluations.
+
+    Attributes:
+        folder: of the files of split and stores.
+        suffix: of the names of stages and runs.
+        words: overrides for the programs that read or write the files.
+    """
+
+    folder: Path
+    seed: int
+    suffix: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def evaluation_seed(self) -> int:
+        """Every seed samples with its own random numbers. With the same ones the chance in them would be in all seeds
+        alike, and no interval over seeds would show it."""
+        return self.seed + EVALUATION_SEED
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the tables.
+
+    Attributes:
+        trained: the method's name; its training run may have a row after fewer steps too.
+    """
+
+    name: str
+    trained: str
+    label: str
+    steps: int
+
+
 class Experiment:
-    """Task, base model, pre-sampling, split, store, training runs and their evaluation, in one folder.
+    """Task, base model, pre-sampling, split, stores, training runs and their evaluations, in one folder.
 
     Args:
         out: the folder, absolute.
+        methods: names of METHODS.
         steps: training steps per run.
-        seed: of sampling and the data; each training run has its own.
-        device: one of DEVICES.
+        seed: of the pre-sampling.
+        device: one of DEVICES, by default the model's.
         model: one of MODELS.
         model_path: a pretrained model in place of the model's own.
         at_once: programs at a time on a CPU, by default the model's; on a GPU there is one.
-        in_domain: test questions in domain, by default the model's.
         base_seed: of the base model.
     """
+
+    long_steps: Sequence[int] = ()  # after which the methods of LONG are evaluated too
 
     def __init__(
         self,
         out: Path,
+        methods: list[str],
         steps: int,
         seed: int,
         *,
@@ -92,13 +170,12 @@ class Experiment:
         model: DemoModel = TINY,
         model_path: str | None = None,
         at_once: int | None = None,
-        in_domain: int | None = None,
         base_seed: int = 0,
     ):
         self.device = device or model.device
         self.model, self.model_path, self.base_seed = model, model_path, base_seed
-        self.out, self.steps, self.seed = out, steps, seed
-        self.in_domain = in_domain or model.in_domain
+        self.out, self.methods, self.steps, self.seed = out, methods, steps, seed
+        self.in_domain = model.in_domain
         self.on_cpu = is_cpu(self.device)
         # Two programs keep two cores busy, but only one can use a GPU.
         self.at_once = (at_once or model.at_once) if self.on_cpu else 1
@@ -110,7 +187,6 @@ class Experiment:
         self.training_threads = self.threads if self.at_once == 1 else 1
         self.task, self.base, self.data = out / "task", out / "model", out / "data"
         self._presampled = self.data / "generate_data" / "0.jsonl"
-        self.own_draw = Draw(self.data, seed)
         self.pipeline = Pipeline(out, ENVIRONMENT)
 
     @cached_property
@@ -127,8 +203,6 @@ class Experiment:
         # Before the base model is trained, for minutes.
         if not self.on_cpu and not has_gpu():
             raise UserError(f"--device {self.device} needs an NVIDIA GPU, and this machine has none: leave it out.")
-        if self.seed < 0:
-            raise UserError(f"--seed is {self.seed}; it must be at least 0.")
         config, databases = scorer_config(self.model.experiment), self.task / "databases"
         databases.mkdir(parents=True, exist_ok=True)
         log = self.out / "logs" / "scorer.log"
@@ -137,11 +211,26 @@ class Experiment:
             self.pipeline.environment["DPH_SCORER"] = address
             self.pipeline.run(stages, at_once=self.at_once)
 
-    def draw(self, seed: int) -> Draw:
-        """A seed's split and stores beside those of other seeds."""
-        return Draw.beside_others(self.data, seed, self._presampled)
+    def rows(self) -> list[Row]:
+        """The methods, then again those that train longer."""
+        rows = [Row(name, name, METHODS[name].label, self.steps) for name in self.methods]
+        return rows + [
+            Row(f"{name}_{steps}", name, f"{METHODS[name].label}, {steps} steps", steps)
+            for steps in self.long_steps
+            for name in self.methods
+            if name in LONG
+        ]
 
-    def prepare_model(self, names: Iterable[str]) -> list[Stage]:
+    def stages_of(self, draw: Draw) -> list[Stage]:
+        """A seed's stages; the first that can start does so. The base model's evaluation fills the gap at the end."""
+        kept = {name: [row.steps for row in self.rows() if row.trained == name] for name in self.methods}
+        trainings = [self.train(f"{name}{draw.suffix}", METHODS[name], draw, kept[name]) for name in self.methods]
+        evaluations = [self._evaluate_row(row, draw) for row in self.rows()]
+        # Twice: the second time shows the noise.
+        base = self._evaluate(f"base{draw.suffix}", "base", self.base, "model", draw)
+        return [*self._prepare_data(draw), *trainings, *evaluations, base]
+
+    def prepare_model(self) -> list[Stage]:
         """The task, the base model and its samples, also of the anchor's prompts if one of the methods needs them."""
         made, options = self.model, [f"--model={self.model_path}"] if self.model_path else []
         sizes = (f"--train={made.train}", f"--eval={made.out_of_domain}", f"--eval-in-domain={self.in_domain}")
@@ -161,16 +250,16 @@ class Experiment:
             needs=["task"],
         )
         stages = [task, model, self._presample("presample", [], self._presampled)]
-        if self.anchored(names):
+        if self.anchored:
             path = self.data / f"generate_{ANCHOR}" / self._presampled.name
             words = [f"data.train_files={ANCHOR_FILES}", f"presample.output={path}"]
             stages.append(self._presample("presample_anchor", words, path))
         return stages
 
-    @staticmethod
-    def anchored(names: Iterable[str]) -> bool:
-        """Whether one of the methods of these names rehearses the anchor."""
-        return any(ANCHOR in METHODS[name].stores for name in names)
+    @property
+    def anchored(self) -> bool:
+        """Whether one of the methods rehearses the anchor."""
+        return any(ANCHOR in METHODS[name].stores for name in self.methods)
 
     def _presample(self, name: str, words: list[str], path: Path) -> Stage:
         """Sample the base model into the file `path`."""
@@ -183,14 +272,14 @@ class Experiment:
             needs=["model"],
         )
 
-    def prepare_data(self, names: Iterable[str], draw: Draw) -> list[Stage]:
-        """The split and the stores that the methods of these names need."""
+    def _prepare_data(self, draw: Draw) -> list[Stage]:
+        """The split and the stores that the methods need."""
         stages = [self._split(draw, "split", draw.folder), self._store(draw, "store", [])]
-        if "zero_success" in names:
+        if "zero_success" in self.methods:
             options = ("--threshold=1", "--keep-zero")
             stages.append(self._split(draw, "unsolved", draw.folder / "unsolved", *options))
         # The default store comes first: it finds the near-perfect prompts that are explored after all.
-        stores = dict.fromkeys(store for name in names for store in METHODS[name].stores)
+        stores = dict.fromkeys(store for name in self.methods for store in METHODS[name].stores)
         return stages + [self._store(draw, name, [in_store(name), *STORES[name]]) for name in stores]
 
     def _split(self, draw: Draw, name: str, folder: Path, *options: str) -> Stage:
@@ -212,15 +301,15 @@ class Experiment:
             needs=["presample_anchor"] if name == ANCHOR else [("split" if default else "store") + draw.suffix],
         )
 
-    def train(self, name: str, method: Method, draw: Draw, kept: Sequence[int] = ()) -> Stage:
+    def train(self, name: str, method: Method, draw: Draw, kept: Sequence[int]) -> Stage:
         """The training run `name`, with the seed of its data.
 
         Args:
-            kept: steps whose checkpoints are kept, and the last of them its end; by default, as the experiment says.
+            kept: steps whose checkpoints are kept; the largest is the run's end.
         """
-        run, total = self.out / "runs" / name, max(kept, default=self.steps)
+        run, total = self.out / "runs" / name, max(kept)
         words = [name, *method.words, *draw.words, f"launch.seed={draw.seed}", f"trainer.total_training_steps={total}"]
-        if total != self.steps:
+        if len(kept) > 1:
             words += [f"trainer.save_freq={math.gcd(*kept)}", "trainer.max_actor_ckpt_to_keep=null"]
         return self.launch(
             f"train_{name}",
@@ -269,18 +358,10 @@ class Experiment:
         decides |= {"scorer": self.judged_by}
         return Stage(name, command, environment=variables, settings=decides, **more)
 
-    def checkpoint(self, run: str, steps: int | None = None) -> Path:
-        """A training run's checkpoint after so many steps, by default the experiment's, as a Hugging Face folder."""
-        return checkpoint_folder(self.out / "runs" / run, steps or self.steps) / "actor" / "huggingface"
-
-    def evaluate_base(self, draw: Draw) -> Stage:
-        """The base model, twice: the second time shows the noise."""
-        return self._evaluate(f"base{draw.suffix}", "base", self.base, "model", draw)
-
-    def evaluate(self, name: str, draw: Draw, *, run: str | None = None, steps: int | None = None) -> Stage:
-        """Samples `name` of a checkpoint of a training run, by default of the same name."""
-        run = run or name
-        return self._evaluate(name, name, self.checkpoint(run, steps), f"train_{run}", draw)
+    def _evaluate_row(self, row: Row, draw: Draw) -> Stage:
+        run, name = f"{row.trained}{draw.suffix}", f"{row.name}{draw.suffix}"
+        model = checkpoint_folder(self.out / "runs" / run, row.steps) / "actor" / "huggingface"
+        return self._evaluate(name, name, model, f"train_{run}", draw)
 
     def _evaluate(self, name: str, model: str, path: Path, need: str, draw: Draw) -> Stage:
         """Sample a model into OUT/eval/<name>: a folder for each evaluation, because two may run at once."""
@@ -308,32 +389,27 @@ class Experiment:
             needs=[need],
         )
 
-    def spec(self, entries: Mapping[str, dict], draw: Draw, **content: Any) -> "ReportSpec":
-        """The specification of a report on the base model and on these entries (entry).
+    def spec(self, draw: Draw, **content: Any) -> "ReportSpec":
+        """The specification of the report on a seed.
 
         Args:
-            draw: of the base's evaluation.
             content: further keys.
         """
         from rl.evaluation.spec import specification
         from rl.metrics.styles import BY_OPENING
 
-        of_base = f"base{draw.suffix}"
-        entries = {name: {"splits": _sample_files(of_base, name)} for name in ("base", "base_again")} | dict(entries)
+        entries = {name: {"splits": _sample_files(f"base{draw.suffix}", name)} for name in ("base", "base_again")}
+        for row in self.rows():
+            name, log = f"{row.name}{draw.suffix}", f"runs/{row.trained}{draw.suffix}/{LOGS}"
+            files = {"splits": _sample_files(name, name), "training_log": log, "last_step": row.steps}
+            entries[row.name] = METHODS[row.trained].description() | {"label": row.label} | files
         asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
-        found = {"methods": entries, "questions": asked, "groups": GROUPS, **content}
+        # The anchor is about one of the databases out of domain, and about no other.
+        groups = [*GROUPS, "schema"] if self.anchored else GROUPS
+        found = {"methods": entries, "questions": asked, "groups": groups, **content}
         if self.model.styles:
             found |= {"styles": list(self.model.styles), "styles_by": BY_OPENING}
         return specification(found, self.out)
-
-    def entry(self, method: Method, run: str, samples: str | None = None) -> dict:
-        """A training run in a report's specification.
-
-        Args:
-            samples: the name of its evaluation, by default the run's.
-        """
-        name = samples or run
-        return method.description() | {"splits": _sample_files(name, name), "training_log": f"runs/{run}/{LOGS}"}
 
 
 def _sample_files(evaluation: str, model: str) -> dict[str, dict[str, str]]:

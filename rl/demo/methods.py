@@ -127,6 +127,9 @@ METHODS = {
     "zero_success": Method("GRPO on unsolved", "zero_success"),
     "chord_mu": Method("CHORD-mu", "chord_mu", store=EXPERT, role="gold"),
 }
+# The methods with MaxRL, and those that a study trains longer too.
+OF_RECIPE = ("maxrl", "maxrl_dph_js", "recipe", "recipe_anchor")
+LONG = ("grpo", "dph_js", *OF_RECIPE, "recipe_explore_all")
 
 
 def method_names(text: str, task: str) -> list[str]:

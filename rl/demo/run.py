@@ -9,91 +9,46 @@ the model's experiment (rl/demo/models.py). To resume, run the same command agai
 """
 
 import argparse
-import json
-import os
 import shlex
 import sys
 import time
-from pathlib import Path
 
-from rl.common.cli import as_shown, output_folder, user_errors_exit
-from rl.common.errors import UserError
+from rl.common.cli import as_shown, user_errors_exit
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import DEVICES, EVAL_SAMPLES, SPLITS, Experiment, ignore_variables
-from rl.demo.methods import METHODS, method_names
-from rl.demo.models import MODELS, TINY, DemoModel
+from rl.demo.experiment import DEVICES, EVAL_SAMPLES, SPLITS, Draw, Experiment, add_options, chosen
+from rl.demo.methods import METHODS
+from rl.demo.models import MODELS
 from rl.demo.stages import Stage
-from rl.evaluation.report.write import PAGE, REPORT, write_report
+from rl.evaluation.report.write import PAGE, write_report
+
+FOLDERS = {name: model.folder for name, model in MODELS.items()}
 
 
 class Demo(Experiment):
-    """The demo in one folder.
-
-    Args:
-        out: the folder, absolute.
-        methods: names of METHODS.
-        steps: training steps per method.
-        seed: the seed of sampling, data order and training.
-        device: one of DEVICES, by default the model's.
-        model: one of MODELS.
-        model_path: a pretrained model in place of the model's own.
-    """
-
-    def __init__(
-        self,
-        out: Path,
-        methods: list[str],
-        steps: int,
-        seed: int,
-        device: str | None = None,
-        model: DemoModel = TINY,
-        model_path: str | None = None,
-    ):
-        super().__init__(out, steps, seed, device=device, model=model, model_path=model_path)
-        self.methods = methods
-
-    def stages(self) -> list[Stage]:
-        """The stages; the first that can start does so. The base model's evaluation fills the gap at the end."""
-        trainings = [self.train(name, METHODS[name], self.own_draw) for name in self.methods]
-        evaluations = [self.evaluate(name, self.own_draw) for name in self.methods]
-        made = [*self.prepare_model(self.methods), *self.prepare_data(self.methods, self.own_draw)]
-        return [*made, *trainings, *evaluations, self.evaluate_base(self.own_draw)]
+    """The demo in one folder, with one seed for everything."""
 
     @property
-    def command(self) -> str:
-        """The command that runs this demo."""
-        options = {"--out": as_shown(self.out), "--methods": ",".join(self.methods), "--steps": str(self.steps)}
-        options |= {"--seed": str(self.seed), "--device": self.device}
-        if self.model.name != TINY.name:
-            options["--model"] = self.model.name
-        variables = f"MODEL_PATH={shlex.quote(self.model_path)} " if self.model_path else ""
-        return f"{variables}dph demo {shlex.join(word for option in options.items() for word in option)}"
+    def own_draw(self) -> Draw:
+        return Draw(self.data, self.seed)
 
-    def run(self) -> list[str]:
-        """Run all stages, write the report, and return one sentence per failed check."""
-        from rl.evaluation.analysis.promises import failed_promises
+    def stages(self) -> list[Stage]:
+        return [*self.prepare_model(), *self.stages_of(self.own_draw)]
 
-        stages, (before, each) = self.stages(), self.model.minutes
-        minutes = before + each * len(self.methods) * self.steps / self.model.steps
-        sys.stderr.write(f"{len(stages)} stages, about {minutes:.0f} minutes on two idle cores\n")
-        self.run_stages(stages)
-        sys.stderr.write("Comparing the methods\n")
-        report = self._report()
-        return failed_promises(report) if not self.model.pretrained else []
-
-    def _report(self) -> dict:
+    def run(self) -> dict:
+        """Run all stages, write the report, and return its content."""
         from rl.evaluation.outputs import SPEC
 
-        chosen = [METHODS[name] for name in self.methods]
-        etas = {f"eta of {method.label}": method.eta for method in chosen if method.eta is not None}
-        model, settings = self.model, {"experiment": self.model.experiment, "device": self.device, "seed": self.seed}
+        self.run_stages(self.stages())
+        sys.stderr.write("Comparing the methods\n")
+        model = self.model
         base = f"{self.model_path or model.about}. " if model.pretrained else ""
+        settings = {"experiment": model.experiment, "device": self.device, "seed": self.seed}
+        etas = {f"eta of {of.label}": of.eta for of in map(METHODS.get, self.methods) if of and of.eta is not None}
         spec = self.spec(
-            {name: self.entry(METHODS[name], name) for name in self.methods},
             self.own_draw,
             title="DPH-RL demo",
             summary=f"{base}{model.summary} Every method trained {self.steps} steps from this model.",
-            commands=[self.command],
+            commands=[shlex.join(["dph", "demo", *sys.argv[1:]])],
             caveats=[model.caveat],
             settings=settings | {"training steps": self.steps} | etas,
             seconds={name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
@@ -105,35 +60,20 @@ class Demo(Experiment):
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. The exit code is 1 if a promise (promises.py) is not held, 2 after a user error."""
     options = parser().parse_args(arguments)
-    model = MODELS[options.model]
     exit_on_sigterm()
-    model_path = os.environ.get("MODEL_PATH") if model.pretrained else None
-    ignore_variables()
+    started = time.monotonic()
     with user_errors_exit(resumes=True):
-        methods = method_names(options.methods, model.task)
-        steps, out = model.steps if options.steps is None else options.steps, options.out or Path(model.folder)
-        if steps < 1:
-            raise UserError(f"--steps is {steps}; it must be at least 1.")
-        started = time.monotonic()
-        demo = Demo(out.resolve(), methods, steps, options.seed, options.device, model, model_path)
-        failures = demo.run()
-    _print_summary(demo, failures, time.monotonic() - started)
-    for failure in failures:
-        sys.stderr.write(f"Check failed: {failure}\n")
-    return 1 if failures else 0
+        demo = Demo(**chosen(options, FOLDERS), seed=options.seed, device=options.device)
+        report = demo.run()
+    sys.stdout.write(f"\n{results(report)}{(time.monotonic() - started) / 60:.1f} minutes.\n")
+    sys.stdout.write(f"Report, with intervals and tests: {as_shown(demo.out / PAGE)}\n")
+    return 0 if demo.model.pretrained else check(report)
 
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
+    add_options(parser, "grpo,recipe", FOLDERS)
     add = parser.add_argument
-    models = "; ".join(f"{name}: {model.about}" for name, model in MODELS.items())
-    add("--model", choices=MODELS, default=TINY.name, help=f"{models} (default: %(default)s)")
-    add(
-        "--out", type=output_folder, help=f"output folder (default: {' or '.join(of.folder for of in MODELS.values())})"
-    )
-    add("--methods", default="grpo,recipe", help=f"comma-separated, of {', '.join(METHODS)} (default: %(default)s)")
-    steps = " or ".join(str(model.steps) for model in MODELS.values())
-    add("--steps", type=int, help=f"training steps of each method (default: {steps})")
     add("--seed", type=int, default=1, help="seed of sampling, data order and training (default: %(default)s)")
     add(
         "--device",
@@ -144,41 +84,34 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_summary(demo: Demo, failures: list[str], seconds: float) -> None:
-    """Print the main results, the checks, and the next command; the report has everything else."""
-    report = json.loads((demo.out / REPORT).read_text())
-    sys.stdout.write(f"\n{results_table(report)}\n")
-    if not demo.model.pretrained and not failures:
+def check(report: dict) -> int:
+    """The exit code; says which promises a report does not hold."""
+    from rl.evaluation.analysis.promises import failed_promises
+
+    failures = failed_promises(report)
+    sys.stderr.writelines(f"Check failed: {failure}\n" for failure in failures)
+    if not failures:
         sys.stdout.write("Self-test passed (fixed thresholds, not significance).\n")
-    sys.stdout.write(f"{seconds / 60:.1f} minutes.\n")
-    out, dph = as_shown(demo.out), as_shown(Path(sys.executable).with_name("dph"))
-    inspect = shlex.join([dph, "inspect", f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"])
-    sys.stdout.write(f"Report, with intervals and tests: {as_shown(demo.out / PAGE)}\nNext:\n")
-    sys.stdout.write(f"  {inspect}  # read the base model's samples, and D_pef\n")
+    return 1 if failures else 0
 
 
-def results_table(report: dict) -> str:
-    """A row per model: its metrics in domain, and Pass@k out of domain ("new").
+def results(report: dict) -> str:
+    """A table for each split, with a row per model.
 
     Args:
         report: the content of report.json.
     """
-    from rl.evaluation.measures import TERMINAL, heading, metrics_for
-    from rl.evaluation.spec import BASE, BASE_AGAIN
-    from rl.evaluation.table import Row, Table, as_text
-    from rl.evaluation.tables import metric_cell
+    from rl.evaluation.measures import TERMINAL, metrics_for
+    from rl.evaluation.spec import BASE, split_name
+    from rl.evaluation.table import as_text
+    from rl.evaluation.tables import values_table
 
-    metrics = metrics_for(TERMINAL, EVAL_SAMPLES, report["_solved_in"])
-    shown = {"in_domain": ("", metrics), "out_of_domain": ("new", [name for name in metrics if "@" in name])}
-    columns = {(upper, heading(name)): (split, name) for split, (upper, of) in shown.items() for name in of}
-    rows = []
-    for method, label in report["_labels"].items():
-        if method != BASE_AGAIN:
-            cells = [metric_cell(report[method][split], name) for split, name in columns.values()]
-            rows.append(Row(label, "", cells))
-    inside, outside = (report[BASE][split]["prompts"] for split in SPLITS)
-    caption = f"In per cent of {inside} questions, and of {outside} about what training never saw (new):"
-    return as_text(Table(caption, list(columns), rows))
+    text, metrics = "", metrics_for(TERMINAL, EVAL_SAMPLES, report["_solved_in"])
+    for split in SPLITS:
+        summaries = {name: report[name][split] for name in report["_labels"]}
+        caption = f"{split_name(split)}, in per cent of {summaries[BASE]['prompts']} questions:"
+        text += f"{as_text(values_table(summaries, metrics, report['_labels'], caption))}\n"
+    return text
 
 
 if __name__ == "__main__":

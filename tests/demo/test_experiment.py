@@ -14,7 +14,7 @@ from rl.demo.stages import Stage
 
 
 def test_one_demo_at_a_time_in_a_folder(tmp_path):
-    demo = run.Demo(tmp_path, ["grpo"], 1, 1, "cpu")
+    demo = run.Demo(tmp_path, ["grpo"], 1, 1)
     with sole_run(tmp_path, ""), pytest.raises(UserError, match="under way in .*name another folder .--out."):
         demo.run_stages([])
     assert not (tmp_path / "logs" / "scorer.log").exists()
@@ -87,7 +87,8 @@ def test_the_files_settings_decide_whether_a_stage_is_done(monkeypatch, tmp_path
 
 def test_a_study_goes_on_in_another_place_with_other_jobs_but_not_with_other_rules(monkeypatch, tmp_path):
     def of_study(folder: str, at_once: int) -> dict[str, str]:
-        return hashes_of(study.Study(tmp_path / folder, ["grpo", "dph_js"], [1], 2, at_once))
+        of = {"methods": ["grpo", "dph_js"], "seeds": [1], "steps": 2}
+        return hashes_of(study.Study(out=tmp_path / folder, at_once=at_once, **of))
 
     before = of_study("a", 2)
     assert of_study("b", 1) == of_study("a", 3) == before
@@ -157,5 +158,5 @@ def test_the_pretrained_model_runs_maths_road_alone_on_both_cores(bf16, device, 
     }
     assert found.device == device and {key: found.values[key] for key in expected} == expected
     assert str(experiment.scorer_config(demo.model.experiment)).endswith("rl/scorer/math.yaml")
-    spec = demo.spec({}, demo.own_draw, title="t", summary="s")
+    spec = demo.spec(demo.own_draw, title="t", summary="s")
     assert (spec.styles, spec.styles_by) == (["Compute", "First", "Let"], "opening")

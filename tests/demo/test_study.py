@@ -13,12 +13,16 @@ from rl.demo.models import SMOLLM2
 from rl.evaluation import over_seeds
 
 
+def study_of(folder: Path, *methods: str, seeds=(1,), steps=4, **options) -> study.Study:
+    return study.Study(out=folder, methods=methods, seeds=seeds, steps=steps, at_once=2, **options)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--methods", "grpo,zzz"], "--methods 'grpo,zzz': zzz is not a method; use some of grpo, dapo"),
         (["--model", "smollm2"], "recipe_anchor needs files that only the SQL task has: leave it out."),
-        (["--long-steps", "400,180"], "--long-steps is 400,180; the numbers must rise and be above --steps (60)."),
+        (["--steps", "0"], "argument --steps: 0 is not at least 1"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path):
@@ -32,21 +36,18 @@ def test_the_pretrained_model_trains_on_its_own_task_with_a_thread_for_each_of_t
     (mine := tmp_path / "mine").mkdir()
     for name in ("model.safetensors", "tokenizer.json"):
         (mine / name).touch()
-    found = study.Study(tmp_path, ["grpo", "recipe"], [1, 2], 40, at_once=2, model=SMOLLM2, model_path=str(mine))
+    found = study_of(tmp_path, "grpo", "recipe", seeds=[1, 2], steps=40, model=SMOLLM2, model_path=str(mine))
     commands = {stage.name: stage.command for stage in found.stages()}
     threads = {stage.name: stage.environment.get("OMP_NUM_THREADS") for stage in found.stages()}
     assert (found.at_once, found.replicas, threads["model"], threads["train_grpo_s1"]) == (2, 2, "2", "1")
-    assert study.Study(tmp_path, ["grpo"], [1], steps=40, at_once=4).at_once == 4
     assert f"--eval-in-domain={SMOLLM2.in_domain}" in commands["task"] and f"--model={mine}" in commands["model"]
     assert "experiment=smollm2_math" in commands["train_recipe_s2"] and "launch.seed=2" in commands["train_recipe_s2"]
-    assert found.spec_of(2).styles == list(SMOLLM2.styles)
-    assert [*map(str, study.FOLDERS.values())] == ["outputs/study", "outputs/study_smollm2"]
+    assert [*study.FOLDERS.values()] == ["outputs/study", "outputs/study_smollm2"]
 
 
 def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     """Whatever the code of the report and the names of methods have become since."""
-    options = {"methods": ["grpo", "dph_js"], "seeds": [1], "steps": 4, "at_once": 2}
-    before = study.Study(tmp_path, **options)
+    before = study_of(tmp_path, "grpo", "dph_js")
     for stage in before.stages():
         assert not before.pipeline._is_done(stage)
         before.pipeline._write_mark(stage, seconds=60.0)
@@ -56,13 +57,17 @@ def test_a_finished_study_only_writes_its_report_again(tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "temporary_scorer", lambda *_: nullcontext("http://127.0.0.1:9"))
     monkeypatch.setattr(stages, "start", lambda *_: pytest.fail("a program was started"))
     monkeypatch.setattr(over_seeds, "write_seeds", lambda out, name, specs, baselines, facts, primary: (specs, facts))
-    specs, facts = study.Study(tmp_path, **options).run()
+    specs, facts = study_of(tmp_path, "grpo", "dph_js").run()
     assert specs[1].methods["grpo"].label == "Renamed" and facts["seconds_of_stages"]["train_dph_js_s1"] == 60.0
     assert facts["definitions"] == {"grpo": "grpo", "dph_js": "js_kl actor_rollout_ref.actor.sft_loss_coeff=0.5"}
 
 
-def stages_of(folder, *methods: str) -> dict[str, stages.Stage]:
-    return {stage.name: stage for stage in study.Study(folder, list(methods), [1], steps=4, at_once=2).stages()}
+def stages_of(folder, *methods: str, **options) -> dict[str, stages.Stage]:
+    return {stage.name: stage for stage in study_of(folder, *methods, **options).stages()}
+
+
+def spec_of(whole: study.Study, seed: int):
+    return whole.spec(whole.draw(seed), title="t", summary="s")
 
 
 def test_a_baseline_trains_with_its_settings_on_what_it_needs(tmp_path, monkeypatch):
@@ -119,12 +124,11 @@ def test_an_anchor_is_stored_from_samples_without_verdicts_of_prompts_of_its_own
     beside = found["train_recipe_anchor_s1"]
     assert beside.needs == ["store_solved_all_s1", "store_anchor_s1"]
     assert path.replace("sft_pt", "sft_anchor_pt") in beside.command
-    whole = study.Study(tmp_path, ["recipe_anchor"], [1], steps=4, at_once=2)
-    assert whole.spec_of(1).groups == ["ambiguous", "family", "schema"]
+    assert spec_of(study_of(tmp_path, "recipe_anchor"), 1).groups == ["ambiguous", "family", "schema"]
 
 
 def test_a_method_that_trains_longer_is_evaluated_twice_on_the_way(tmp_path):
-    whole = study.Study(tmp_path, ["grpo", "dapo"], [2], steps=4, at_once=2, long_steps=[6, 8])
+    whole = study_of(tmp_path, "grpo", "dapo", seeds=[2], long_steps=[6, 8])
     found = {stage.name: stage for stage in whole.stages()}
     steps = {name: [w for w in of.command if "steps=" in w] for name, of in found.items() if name.startswith("train")}
     assert steps == {
@@ -140,14 +144,14 @@ def test_a_method_that_trains_longer_is_evaluated_twice_on_the_way(tmp_path):
     for name, run, step in ((name, f"{name.partition('_')[0]}_s2", step) for name, step in rows):
         assert f"{name}:'{tmp_path}/runs/{run}/global_step_{step}/" in models[f"evaluate_{name}"]
         assert found[f"evaluate_{name}"].needs == [f"train_{run}"]
-    entries = whole.spec_of(2).methods
+    entries = spec_of(whole, 2).methods
     assert entries["grpo_8"].training_log == entries["grpo"].training_log
     assert [entries[name].last_step for name in ("grpo", "grpo_6", "grpo_8")] == [4, 6, 8]
 
 
 def test_each_seed_evaluates_with_its_own_random_numbers_the_base_too(tmp_path):
     """With the same ones in all seeds their chance would be in every seed's difference from the base."""
-    whole = study.Study(tmp_path, ["grpo"], [1, 2], steps=4, at_once=2)
+    whole = study_of(tmp_path, "grpo", seeds=[1, 2])
     found = {stage.name: stage for stage in whole.stages()}
     for seed in (1, 2):
         for name in ("base", "grpo"):
@@ -155,7 +159,7 @@ def test_each_seed_evaluates_with_its_own_random_numbers_the_base_too(tmp_path):
             assert f"actor_rollout_ref.rollout.seed={100 + seed}" in stage.command
             assert f"evaluate.output={tmp_path}/eval/{name}_s{seed}" in stage.command
         assert f"evaluate.models={{base:'{tmp_path}/model'}}" in found[f"evaluate_base_s{seed}"].command
-        entries = whole.spec_of(seed).methods
+        entries = spec_of(whole, seed).methods
         folder = f"eval/base_s{seed}"
         for name, of in (("base", "base"), ("base_again", "base"), ("grpo", f"grpo_s{seed}")):
             files = entries[name].splits["in_domain"]
@@ -165,8 +169,7 @@ def test_each_seed_evaluates_with_its_own_random_numbers_the_base_too(tmp_path):
 
 
 def test_each_seed_draws_its_own_d_pef_from_the_same_samples(tmp_path):
-    whole = study.Study(tmp_path, ["dph_js"], [1, 2], steps=4, at_once=2)
-    found = {stage.name: stage for stage in whole.stages()}
+    found = stages_of(tmp_path, "dph_js", seeds=[1, 2])
     folders = {seed: str(tmp_path / "data" / f"seed_{seed}") for seed in (1, 2)}
     for name in ("store", "train_dph_js"):
         for seed, folder in folders.items():
