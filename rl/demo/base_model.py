@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from rl.common.atomic_write import replacing
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
-from rl.common.parquet_file import open_parquet, rows_in
 from rl.configuration.names import has_bf16
 from rl.demo.tokenizer import build_tokenizer, response_text
 
@@ -77,17 +77,15 @@ class Example:
 
 def make_model(task: Path, folder: Path, sft: SftSettings = SFT, shape: Shape = SHAPE, seed: int = SEED) -> None:
     """Train the base model on the questions of `task`'s sft.parquet and write `folder`."""
-    tokenizer, pairs = build_tokenizer(), solved_questions(task, "sql")
+    tokenizer, pairs = build_tokenizer(), solved_questions(task)
     examples = [tokenized(tokenizer, prompt, map(response_text, solutions)) for prompt, solutions in pairs]
     train_model(folder, build_model(tokenizer, shape, seed), tokenizer, examples, sft, seed)
 
 
-def solved_questions(task: Path, kind: str) -> list[tuple[list[dict], list[str]]]:
-    """The messages and solutions of each prompt of `task`'s sft.parquet; `kind` is the task's (rl/demo/task.py)."""
-    columns = ["prompt", "solutions"]
-    hint = f"write the task with python -m rl.demo.task --kind {kind} --out {task}"
-    with open_parquet(task / "sft.parquet", columns, hint) as parquet:
-        return [(row["prompt"], row["solutions"]) for row in rows_in(parquet, columns)]
+def solved_questions(task: Path) -> list[tuple[list[dict], list[str]]]:
+    """The messages and solutions of each prompt of `task`'s sft.parquet."""
+    rows = pq.read_table(task / "sft.parquet", columns=["prompt", "solutions"]).to_pylist()
+    return [(row["prompt"], row["solutions"]) for row in rows]
 
 
 def check_new(folder: Path) -> None:
@@ -190,15 +188,11 @@ def collate(pairs: list[tuple[list[int], list[int]]]) -> "tuple[torch.Tensor, to
     on the response.
     """
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-    longest = max(len(prompt) + len(response) for prompt, response in pairs)
-    input_ids = torch.zeros(len(pairs), longest, dtype=torch.long)
-    labels = torch.full_like(input_ids, IGNORED)
-    for row, (prompt, response) in enumerate(pairs):
-        end = len(prompt) + len(response)
-        input_ids[row, :end] = torch.tensor(prompt + response)
-        labels[row, len(prompt) : end] = torch.tensor(response)
-    return input_ids, labels
+    rows = [torch.tensor(prompt + response) for prompt, response in pairs]
+    labels = [torch.tensor([IGNORED] * len(prompt) + response) for prompt, response in pairs]
+    return pad_sequence(rows, batch_first=True), pad_sequence(labels, batch_first=True, padding_value=IGNORED)
 
 
 def _lr_share(step: int, settings: SftSettings) -> float:

@@ -1,7 +1,7 @@
 """The math demo's questions: word problems with whole numbers, each with a solution in three styles.
 
-Seven families ask for one or two operations, about things in a `Scene`. A `Mix` sets the frequencies of the families;
-fine-tuning draws problems with two operations rarely, reinforcement learning often.
+Seven families ask for one or two operations, about things in a `Scene`. Fine-tuning draws problems with two operations
+rarely, reinforcement learning often.
 
 Half of the problems are ambiguous: "Ada has 12 pens. Hugo has 7 more. How many pens is that?" asks for Hugo's pens
 (19) or, less often, for both (31), and the problem does not say which. A policy that always gives the likelier answer
@@ -66,7 +66,7 @@ class Problem:
     """A word problem.
 
     Attributes:
-        family: one of FAMILIES.
+        family: its kind, such as "loss".
         ambiguous: whether the text has two readings.
         text: one paragraph.
         steps: the operations of the solution; one of the second's numbers is the first's result.
@@ -140,33 +140,17 @@ def _more(rng: random.Random, scene: Scene, first: str, second: str) -> Problem:
     return Problem("more", True, text, (Step(a, "+", b), Step(a, "+", a + b)), f"{a}+{a}+{b}")
 
 
-_PLAIN: dict[str, Callable[[random.Random, Scene, str, str], Problem]] = {
-    "gain": _gain,
-    "loss": _loss,
-    "lots": _lots,
-    "share": _share,
-    "lots_gain": _lots_gain,
-    "lots_loss": _lots_loss,
-}
-FAMILIES = (*_PLAIN, "more")
+_PLAIN = (_gain, _loss, _lots, _share, _lots_gain, _lots_loss)
+# The relative frequencies of _PLAIN.
+SFT_MIX = (3, 3, 3, 3, 1, 1)
+RL_MIX = (1, 1, 1, 1, 2, 2)
 
 
-@dataclass(frozen=True)
-class Mix:
-    """The relative frequencies of the families that are not ambiguous, in the order of FAMILIES."""
-
-    weights: tuple[float, ...]
-
-
-SFT_MIX = Mix((3, 3, 3, 3, 1, 1))
-RL_MIX = Mix((1, 1, 1, 1, 2, 2))
-
-
-def draw_problem(rng: random.Random, scenes: Sequence[Scene], mix: Mix) -> Problem:
+def draw_problem(rng: random.Random, scenes: Sequence[Scene], mix: Sequence[float]) -> Problem:
     """Draw one problem in one of the scenes."""
     scene = rng.choice(scenes)
     first, second = rng.sample(NAMES, 2)
-    [family] = rng.choices(list(_PLAIN.values()), mix.weights)
+    [family] = rng.choices(_PLAIN, mix)
     return (_more if rng.random() < AMBIGUOUS_SHARE else family)(rng, scene, first, second)
 
 
