@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl.cluster.programs import POLL_S, say, start
-from rl.common.cli import RAY_WAS_SLOW
 from rl.common.errors import UserError, cause_in
 from rl.configuration.names import is_cpu
 
 HEAD_RANK = 0
 _CPUS_WITHOUT_GPU = 16
 CONNECT_S = 5.0
-_STARTED = "Ray runtime started"
+# Ray's own words; the second is about a machine that was too busy for its limit of 30 s.
+_STARTED, _WAS_SLOW = "Ray runtime started", "timed out during startup"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RayNode:
             except ConnectionError as error:
                 if self._rank != HEAD_RANK and self.head_ended():
                     return
-                lasting = self._rank == HEAD_RANK and RAY_WAS_SLOW not in str(error)
+                lasting = self._rank == HEAD_RANK and _WAS_SLOW not in str(error)
                 if lasting or time.monotonic() > deadline:
                     raise
                 say(f"{error}; Ray is started again")

@@ -63,10 +63,11 @@ class AppendLog:
 
     def append(self, line: bytes) -> None:
         """Write a line, with its newline, whole or not at all."""
-        before = self.size
+        before, rest = self.size, memoryview(line)
         with file_errors(self.path, "written", "make room and re-run the same command to resume"):
             try:
-                self._write(line)
+                while rest:  # a disk that fills up may accept only a part
+                    rest = rest[self._file.write(rest) :]
             except OSError:
                 with contextlib.suppress(OSError):  # a torn line may stay, and the next reader cuts it off
                     self._file.truncate(before)
@@ -78,8 +79,3 @@ class AppendLog:
 
     def close(self) -> None:
         self._file.close()
-
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:  # a disk that fills up may accept only a part
-            rest = rest[self._file.write(rest) :]

@@ -18,9 +18,6 @@ from rl.common.signals import Stopped
 USER_ERROR_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
 
-# Ray's own words about a machine that was too busy for its limit of 30 s.
-RAY_WAS_SLOW = "timed out during startup"
-
 # The last line of a traceback of our exceptions. Nothing else is left when a Ray actor dies in its constructor.
 _QUALIFIED_USER_ERROR = re.compile(r"^(?:rl|verl\.dph)\.[\w.]+: (.+)$", re.MULTILINE)
 
@@ -70,25 +67,12 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
         sys.stderr.write(f"{str(stopped).removesuffix('.')}{advice}\n")
         sys.exit(stopped.exit_code)
     except Exception as error:
-        sentence = find_user_error(error) or _unresolved(error)
-        if sentence is None and RAY_WAS_SLOW in str(error):
-            sentence = "Ray did not start within 30 s: re-run the same command when this machine is less busy."
-        if sentence is None:
+        if (sentence := find_user_error(error)) is None:
             raise
         sys.stderr.write(f"Error: {sentence}\n")
         sys.exit(USER_ERROR_EXIT_CODE)
     finally:
         shutdown_ray()
-
-
-def _unresolved(error: Exception) -> str | None:
-    """A setting without a value, or whose value refers to one that does not exist."""
-    # The scorer installs without OmegaConf, so it is not imported here.
-    omegaconf = sys.modules.get("omegaconf.errors")
-    unusable = omegaconf and (omegaconf.MissingMandatoryValue, omegaconf.InterpolationResolutionError)
-    if not unusable or not isinstance(error, unusable):
-        return None
-    return f"The setting {error.full_key} has no value ({error.msg}); pass {error.full_key}=VALUE."
 
 
 def shutdown_ray() -> None:

@@ -7,7 +7,6 @@ The package filelock does not do this: its FileLock does not name the owner, and
 in another container of this host is dead.
 """
 
-import errno
 import fcntl
 import os
 import socket
@@ -78,15 +77,9 @@ def lock(file: int, path: Path, wait: bool = False) -> bool:
     Raises:
         UserError: it cannot be locked; Lustre has no such locks without the mount option flock.
     """
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        absent = error.errno in (errno.ENOSYS, errno.EOPNOTSUPP)
-        advice = "mount its file system with flock" if absent else "look at its file system"
-        raise UserError(
-            f"{path} cannot be locked ({error.strerror}), which keeps other processes out: {advice}, or name a folder "
-            "elsewhere."
-        ) from error
+    with file_errors(path, "locked", "mount its file system with flock, or name a folder elsewhere"):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
     return True

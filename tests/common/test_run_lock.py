@@ -89,7 +89,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    said = "cannot be locked (Function not implemented), which keeps other processes out: mount its file system with"
+    said = "cannot be locked (Function not implemented): mount its file system with flock"
     assert said in refusal(tmp_path / "run") and not list((tmp_path / "run").iterdir())
     with pytest.raises(UserError, match=re.escape(said)):
         AppendLog(tmp_path / "samples.jsonl")
