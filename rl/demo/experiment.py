@@ -274,21 +274,18 @@ class Experiment:
 
     def _prepare_data(self, draw: Draw) -> list[Stage]:
         """The split and the stores that the methods need."""
-        stages = [self._split(draw, "split", draw.folder), self._store(draw, "store", [])]
-        if "zero_success" in self.methods:
-            options = ("--threshold=1", "--keep-zero")
-            stages.append(self._split(draw, "unsolved", draw.folder / "unsolved", *options))
+        stages = [self._split(draw), self._store(draw, "store", [])]
         # The default store comes first: it finds the near-perfect prompts that are explored after all.
         stores = dict.fromkeys(store for name in self.methods for store in METHODS[name].stores)
         return stages + [self._store(draw, name, [in_store(name), *STORES[name]]) for name in stores]
 
-    def _split(self, draw: Draw, name: str, folder: Path, *options: str) -> Stage:
-        """Split the training prompts by their samples into two files of the folder."""
-        files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={folder}")
+    def _split(self, draw: Draw) -> Stage:
+        """Split the training prompts by their samples into two files."""
+        files = (f"--samples={self._presampled}", f"--data={self.task / 'train.parquet'}", f"--out={draw.folder}")
         experiment = (f"--experiment={self.model.experiment}", f"--n={SAMPLES_PER_PROMPT}")
-        command = _python("rl.cli", "split", *files, *experiment, *options)
-        parts = [folder / CORRECT_NAME, folder / WRONG_NAME]
-        return Stage(name + draw.suffix, command, outputs=parts, needs=["presample"])
+        parts = [draw.folder / CORRECT_NAME, draw.folder / WRONG_NAME]
+        command = _python("rl.cli", "split", *files, *experiment)
+        return Stage(f"split{draw.suffix}", command, outputs=parts, needs=["presample"])
 
     def _store(self, draw: Draw, name: str, words: list[str]) -> Stage:
         """Write one of STORES, or the default one, for which alone new samples are drawn."""
@@ -322,8 +319,6 @@ class Experiment:
 
     def _needed(self, method: Method, draw: Draw) -> list[str]:
         """The last stages that must be done before a method can train."""
-        if method.method == "zero_success":
-            return [f"unsolved{draw.suffix}"]
         if method.stores:
             return [f"store_{store}{draw.suffix}" for store in method.stores]
         launch = settings(method.method, self.model.experiment).launch

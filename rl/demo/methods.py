@@ -1,26 +1,20 @@
 """The methods of the demo and the study: how each differs from its file in verl/dph/config/method."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
 from rl.configuration import ACTOR
-
-if TYPE_CHECKING:
-    from rl.evaluation.spec import Role
 
 CAP = "algorithm.success_cap"
 ANCHOR_FILES = "['${launch.folder}/task/anchor.parquet']"
 
 
 # The stores besides the default one, by name: the overrides of get_correct_data_tensor. All are of one pre-sampling,
-# except for the expert's and the anchor's.
-EXPERT, ANCHOR = "expert", "anchor"
+# except for the anchor's.
+ANCHOR = "anchor"
 STORES = {
     # Every correct sample of every solved prompt.
     "solved_all": ("data.sft_coverage=solved", "data.sft_responses_per_prompt=all"),
-    # The gold query of every prompt.
-    EXPERT: ("data.sft_responses=${launch.folder}/task/expert.jsonl",),
     # Every sample of prompts about a database that is not explored.
     ANCHOR: (
         *("data.sft_coverage=all", "data.sft_responses_per_prompt=all", f"data.sft_files={ANCHOR_FILES}"),
@@ -40,7 +34,6 @@ class Method:
         store: one of STORES; None for the default store.
         overrides: further ones, of Hydra.
         anchor: the weight of the anchor, which is rehearsed beside the store; None for no anchor.
-        role: see rl/evaluation/spec.py.
     """
 
     label: str
@@ -50,7 +43,6 @@ class Method:
     store: str | None = None
     overrides: tuple[str, ...] = ()
     anchor: float | None = None
-    role: "Role | None" = None
 
     @property
     def words(self) -> list[str]:
@@ -72,11 +64,11 @@ class Method:
         return " ".join([self.method, *self.words])
 
     def description(self) -> dict[str, str | float]:
-        """The method's label, family, eta and role in a report's specification."""
+        """The method's label, family and eta in a report's specification."""
         found: dict[str, str | float] = {"label": self.label}
         if self.family is not None and self.eta is not None:
             found |= {"family": self.family, "eta": float(self.eta)}
-        return found | {"role": self.role} if self.role else found
+        return found
 
 
 def in_store(name: str, key: str = "sft_pt") -> str:
@@ -98,7 +90,6 @@ METHODS = {
     "rft_solved": Method(
         *("RFT", "forward_kl", 0.2, None, "solved_all"),
         overrides=(f"{ACTOR}.policy_loss_coeff=0", "actor_rollout_ref.rollout.n=1"),
-        role="control",
     ),
     # MaxRL, with the paper's D_pef, the recipe (docs/howto/train.md), and the recipe with all prompts explored.
     "maxrl": Method("MaxRL", "maxrl"),
@@ -124,8 +115,6 @@ METHODS = {
     "pkpo": Method("PKPO", "pkpo"),
     "nsr": Method("NSR", "nsr"),
     "w_reinforce": Method("W-REINFORCE", "w_reinforce"),
-    "zero_success": Method("GRPO on unsolved", "zero_success"),
-    "chord_mu": Method("CHORD-mu", "chord_mu", store=EXPERT, role="gold"),
 }
 # The methods with MaxRL, and those that a study trains longer too.
 OF_RECIPE = ("maxrl", "maxrl_dph_js", "recipe", "recipe_anchor")
@@ -136,12 +125,12 @@ def method_names(text: str, task: str) -> list[str]:
     """The distinct names of a comma-separated list.
 
     Args:
-        task: the model's; only the one of SQL writes an expert's responses and the anchor's prompts (rl/demo/task.py).
+        task: the model's; only the one of SQL writes the anchor's prompts (rl/demo/task.py).
     """
     names = list(dict.fromkeys(name for name in text.split(",") if name))
     for name in names or ["nothing"]:
         if name not in METHODS:
             raise UserError(f"--methods {text!r}: {name} is not a method; use some of {', '.join(METHODS)}.")
-        if task != "sql" and {EXPERT, ANCHOR} & {*METHODS[name].stores}:
+        if task != "sql" and ANCHOR in METHODS[name].stores:
             raise UserError(f"--methods {text!r}: {name} needs files that only the SQL task has: leave it out.")
     return names

@@ -5,13 +5,11 @@
 
 In the rows that `dph prepare` writes, both write train.parquet, test_in_domain.parquet, test_out_of_domain.parquet and
 sft.parquet (with a column "solutions" for a question's solution in each style). No question occurs twice, neither
-within a file nor across files. The SQL task also has DIR/databases/<schema>/<schema>.sqlite, DIR/expert.jsonl with a
-response from elsewhere to every training question: the gold query, always in the same style (data.sft_responses), and
-DIR/anchor.parquet: ids and prompts, without answers, about the first database out of domain (data.sft_anchor_pt).
+within a file nor across files. The SQL task also has DIR/databases/<schema>/<schema>.sqlite, and DIR/anchor.parquet:
+ids and prompts, without answers, about the first database out of domain (data.sft_anchor_pt).
 """
 
 import argparse
-import json
 import random
 import sqlite3
 import sys
@@ -22,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rl.common.atomic_write import replacing, write_text
+from rl.common.atomic_write import replacing
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.data.prepare.prompt_template import math_prompt, sql_prompt
@@ -44,7 +42,6 @@ from rl.demo.questions import (
     fill_database,
     solve,
 )
-from rl.demo.tokenizer import response_text
 
 EXAMPLE_VALUES = 2  # per column, in the prompt
 GOLD_STYLE = "IN"
@@ -97,11 +94,6 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
     anchor = [_sql_row(question, definitions[question.schema.name])["prompt"] for question in files.pop("anchor")]
     rows = [{"id": id, "prompt": prompt} for id, prompt in enumerate(anchor, FIRST_IDS["anchor"])]
     _write_rows(folder / "anchor.parquet", rows)
-    expert = [
-        {"id": id, "response": response_text(announced_solution(question, GOLD_STYLE)), "source": "gold"}
-        for id, question in enumerate(files["train"], FIRST_IDS["train"])
-    ]
-    write_text(folder / "expert.jsonl", "".join(f"{json.dumps(line)}\n" for line in expert))
     write_files(
         folder,
         files,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rl.configuration.arguments import run_of
 from rl.demo import experiment, stages, study
 from rl.demo.methods import METHODS
 from rl.demo.models import SMOLLM2
@@ -70,46 +69,21 @@ def spec_of(whole: study.Study, seed: int):
     return whole.spec(whole.draw(seed), title="t", summary="s")
 
 
-def test_a_baseline_trains_with_its_settings_on_what_it_needs(tmp_path, monkeypatch):
-    found = stages_of(tmp_path, "kl_cov", "zero_success", "dph_js")
-    assert "actor_rollout_ref.actor.policy_loss.kl_cov_ratio=0.02" in found["train_kl_cov_s1"].command
-    needs = {name: [*stage.needs] for name, stage in found.items() if name.startswith(("train", "unsolved", "split"))}
-    assert needs == {
-        "split_s1": ["presample"],
-        "unsolved_s1": ["presample"],
-        "train_kl_cov_s1": ["model"],
-        "train_zero_success_s1": ["unsolved_s1"],
-        "train_dph_js_s1": ["store_s1"],
-    }
-    # The method's default is what the stage writes.
-    words = [word for word in found["train_zero_success_s1"].command if word.startswith(("launch.", "experiment="))]
-    assert run_of("zero_success", ["x", *words]).values["data.train_files"] == str(found["unsolved_s1"].outputs[1])
-    assert "--keep-zero" in found["unsolved_s1"].command and "--keep-zero" not in found["split_s1"].command
-    assert "unsolved_s1" not in stages_of(tmp_path, "kl_cov")
-
-
 def test_a_method_on_another_store_has_its_stage_and_only_then(tmp_path):
-    assert not [
-        name
-        for name in stages_of(tmp_path, "grpo", "rkl", "dph_js")
-        if name.startswith("store_") and name != "store_s1"
-    ]
-    found = stages_of(tmp_path, "dph_f", "dph_f_solved", "rft_solved", "chord_mu")
-    names = ["store_s1", "store_solved_all_s1", "store_expert_s1"]
-    assert [name for name in found if name.startswith("store")] == names
-    solved_all, expert = (f"data.sft_pt=${{launch.data}}/{name}/pef.pt" for name in ("solved_all", "expert"))
-    stored = found["store_solved_all_s1"]
+    found = stages_of(tmp_path, "dph_f", "kl_cov", "dph_f_solved", "rft_solved")
+    assert [name for name in found if name.startswith("store")] == ["store_s1", "store_solved_all_s1"]
+    assert "store_solved_all_s1" not in stages_of(tmp_path, "grpo", "rkl", "dph_js")
+    assert "actor_rollout_ref.actor.policy_loss.kl_cov_ratio=0.02" in found["train_kl_cov_s1"].command
+    solved_all, stored = "data.sft_pt=${launch.data}/solved_all/pef.pt", found["store_solved_all_s1"]
     assert {solved_all, "data.sft_coverage=solved", "data.sft_responses_per_prompt=all"} <= set(stored.command)
     assert (stored.needs, stored.outputs) == (["store_s1"], [tmp_path / "data" / "seed_1" / "solved_all"])
-    trained = {name: found[f"train_{name}_s1"] for name in ("dph_f", "dph_f_solved", "rft_solved", "chord_mu")}
-    assert {name: [word for word in of.command if "sft_pt" in word] for name, of in trained.items()} == {
-        "dph_f": [],
-        "dph_f_solved": [solved_all],
-        "rft_solved": [solved_all],
-        "chord_mu": [expert],
+    trained = {name: found[f"train_{name}_s1"] for name in ("dph_f", "kl_cov", "dph_f_solved", "rft_solved")}
+    assert {name: (of.needs, [word for word in of.command if "sft_pt" in word]) for name, of in trained.items()} == {
+        "dph_f": (["store_s1"], []),
+        "kl_cov": (["model"], []),
+        "dph_f_solved": (["store_solved_all_s1"], [solved_all]),
+        "rft_solved": (["store_solved_all_s1"], [solved_all]),
     }
-    assert trained["dph_f_solved"].needs == ["store_solved_all_s1"] and trained["dph_f"].needs == ["store_s1"]
-    assert expert in found["store_expert_s1"].command and trained["chord_mu"].needs == ["store_expert_s1"]
 
 
 def test_an_anchor_is_stored_from_samples_without_verdicts_of_prompts_of_its_own(tmp_path):
