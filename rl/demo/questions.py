@@ -19,7 +19,7 @@ the comparison "bird" requires.
 
 import random
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 PARENT_ROWS = 80
@@ -308,71 +308,46 @@ _SYNTAX = (
 )
 
 
-class _Parts:
-    """The pieces of SQL that the styles combine; pieces that the question does not need are empty."""
-
-    def __init__(self, question: Question):
-        parent, child = question.schema.parent.name, question.schema.child.name
-        condition = question.parent_condition
-        self.kind = question.family.kind
-        self.at_least = question.at_least
-        self.child = child
-        self.id = f"{parent}.id"
-        self.key = f"{child}.{question.schema.foreign_key}"
-        self.select = f"SELECT {question.select} FROM {parent}"
-        self.join = f"JOIN {child} ON {self.key} = {self.id}"
-        self.conditions = " AND ".join(condition.sql for condition in question.child_conditions)
-        self.where_parent = f"WHERE {condition.sql}" if condition else ""
-        self.and_parent = f"AND {condition.sql}" if condition else ""
-        self.parent_and = f"{condition.sql} AND" if condition else ""
-        self.negation = "NOT" if self.kind == NONE else ""
-        # For the styles that count inside a subquery.
-        self.enough = f"GROUP BY {self.key} HAVING COUNT(*) >= {self.at_least}" if self.kind == COUNT else ""
+STYLE_NAMES = ("JOIN", "IN", "EXISTS", "CTE", "AGG")
 
 
-def _join(p: _Parts) -> str:
-    if p.kind == ANY:
-        return f"{p.select} {p.join} WHERE {p.conditions} {p.and_parent}"
-    if p.kind == NONE:
-        return f"{p.select} LEFT {p.join} AND {p.conditions} WHERE {p.key} IS NULL {p.and_parent}"
-    return f"{p.select} {p.join} WHERE {p.conditions} {p.and_parent} GROUP BY {p.id} HAVING COUNT(*) >= {p.at_least}"
-
-
-def _in(p: _Parts) -> str:
-    keys = f"SELECT {p.key} FROM {p.child} WHERE {p.conditions} {p.enough}"
-    return f"{p.select} WHERE {p.parent_and} {p.id} {p.negation} IN ( {keys} )"
-
-
-def _exists(p: _Parts) -> str:
-    children = f"FROM {p.child} WHERE {p.key} = {p.id} AND {p.conditions}"
-    if p.kind == COUNT:
-        return f"{p.select} WHERE {p.parent_and} ( SELECT COUNT(*) {children} ) >= {p.at_least}"
-    return f"{p.select} WHERE {p.parent_and} {p.negation} EXISTS ( SELECT 1 {children} )"
-
-
-def _cte(p: _Parts) -> str:
-    matches = f"WITH matches AS ( SELECT {p.key} AS parent FROM {p.child} WHERE {p.conditions} {p.enough} )"
-    join = f"JOIN matches ON matches.parent = {p.id}"
-    if p.kind == NONE:
-        return f"{matches} {p.select} LEFT {join} WHERE matches.parent IS NULL {p.and_parent}"
-    return f"{matches} {p.select} {join} {p.where_parent}"
-
-
-def _agg(p: _Parts) -> str:
-    outer = "LEFT" if p.kind == NONE else ""
-    total = {ANY: "> 0", NONE: "= 0", COUNT: f">= {p.at_least}"}[p.kind]
-    return f"{p.select} {outer} {p.join} {p.where_parent} GROUP BY {p.id} HAVING TOTAL( {p.conditions} ) {total}"
-
-
-_STYLES: dict[str, Callable[[_Parts], str]] = {"JOIN": _join, "IN": _in, "EXISTS": _exists, "CTE": _cte, "AGG": _agg}
-
-STYLE_NAMES = tuple(_STYLES)
+def _solutions(question: Question) -> dict[str, str]:
+    """The SQL of each style; pieces that the question does not need are empty."""
+    parent, child = question.schema.parent.name, question.schema.child.name
+    kind, n = question.family.kind, question.at_least
+    id, key, of_parent = f"{parent}.id", f"{child}.{question.schema.foreign_key}", question.parent_condition
+    select, join = f"SELECT {question.select} FROM {parent}", f"JOIN {child} ON {key} = {id}"
+    conditions = " AND ".join(condition.sql for condition in question.child_conditions)
+    where_parent, and_parent, parent_and = "", "", ""
+    if of_parent:
+        where_parent, and_parent, parent_and = f"WHERE {of_parent.sql}", f"AND {of_parent.sql}", f"{of_parent.sql} AND"
+    no, left = ("NOT", "LEFT") if kind == NONE else ("", "")
+    # For the styles that count inside a subquery.
+    enough = f"GROUP BY {key} HAVING COUNT(*) >= {n}" if kind == COUNT else ""
+    children = f"FROM {child} WHERE {key} = {id} AND {conditions}"
+    matches = f"WITH matches AS ( SELECT {key} AS parent FROM {child} WHERE {conditions} {enough} ) {select}"
+    of_matches = f"JOIN matches ON matches.parent = {id}"
+    total = {ANY: "> 0", NONE: "= 0", COUNT: f">= {n}"}[kind]
+    styles = {
+        "JOIN": f"{select} {join} WHERE {conditions} {and_parent}",
+        "IN": f"{select} WHERE {parent_and} {id} {no} IN ( SELECT {key} FROM {child} WHERE {conditions} {enough} )",
+        "EXISTS": f"{select} WHERE {parent_and} {no} EXISTS ( SELECT 1 {children} )",
+        "CTE": f"{matches} {of_matches} {where_parent}",
+        "AGG": f"{select} {left} {join} {where_parent} GROUP BY {id} HAVING TOTAL( {conditions} ) {total}",
+    }
+    if kind == NONE:
+        styles["JOIN"] = f"{select} LEFT {join} AND {conditions} WHERE {key} IS NULL {and_parent}"
+        styles["CTE"] = f"{matches} LEFT {of_matches} WHERE matches.parent IS NULL {and_parent}"
+    if kind == COUNT:
+        styles["JOIN"] += f" GROUP BY {id} HAVING COUNT(*) >= {n}"
+        styles["EXISTS"] = f"{select} WHERE {parent_and} ( SELECT COUNT(*) {children} ) >= {n}"
+    return styles
 
 
 def solve(question: Question, style: str) -> str:
     """The question's SQL in one of STYLE_NAMES, without the comment that names the style."""
     # Empty pieces leave double blanks behind.
-    return " ".join(_STYLES[style](_Parts(question)).split())
+    return " ".join(_solutions(question)[style].split())
 
 
 def announced_solution(question: Question, style: str) -> str:
