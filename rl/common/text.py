@@ -13,18 +13,6 @@ BAR_WIDTH = 40
 _HEAD, _TAIL = 400, 200
 
 
-def duration(seconds: float) -> str:
-    """0.009 -> "under 0.1 s", 2.345 -> "2.3 s", 23.4 -> "23 s", 150 -> "2 min", 7500 -> "2 h 5 min"."""
-    if 0 < seconds < 0.1:
-        return "under 0.1 s"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s".replace(".0 ", " ")
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def in_bytes(count: float) -> str:
     """2.5e9 -> "2.5 GB"."""
     return f"{count / GB:.3g} GB" if count >= GB else f"{count / 1e6:.3g} MB"

@@ -123,31 +123,24 @@ def test_a_method_that_trains_longer_is_evaluated_twice_on_the_way(tmp_path):
     assert [entries[name].last_step for name in ("grpo", "grpo_6", "grpo_8")] == [4, 6, 8]
 
 
-def test_each_seed_evaluates_with_its_own_random_numbers_the_base_too(tmp_path):
+def test_each_seed_draws_its_own_d_pef_and_evaluates_with_its_own_random_numbers_the_base_too(tmp_path):
     """With the same ones in all seeds their chance would be in every seed's difference from the base."""
-    whole = study_of(tmp_path, "grpo", seeds=[1, 2])
+    whole = study_of(tmp_path, "dph_js", seeds=[1, 2])
     found = {stage.name: stage for stage in whole.stages()}
     for seed in (1, 2):
-        for name in ("base", "grpo"):
+        words = {f"launch.data={tmp_path}/data/seed_{seed}", f"launch.seed={seed}"}
+        words |= {f"launch.samples={found['presample'].outputs[0] / '0.jsonl'}"}
+        for name in ("store", "train_dph_js"):
+            assert words <= {*found[f"{name}_s{seed}"].command}
+        for name in ("base", "dph_js"):
             stage = found[f"evaluate_{name}_s{seed}"]
             assert f"actor_rollout_ref.rollout.seed={100 + seed}" in stage.command
             assert f"evaluate.output={tmp_path}/eval/{name}_s{seed}" in stage.command
         assert f"evaluate.models={{base:'{tmp_path}/model'}}" in found[f"evaluate_base_s{seed}"].command
         entries = spec_of(whole, seed).methods
         folder = f"eval/base_s{seed}"
-        for name, of in (("base", "base"), ("base_again", "base"), ("grpo", f"grpo_s{seed}")):
+        for name, of in (("base", "base"), ("base_again", "base"), ("dph_js", f"dph_js_s{seed}")):
             files = entries[name].splits["in_domain"]
             assert (Path(files.samples).name, Path(files.greedy).name) == ("in_domain.jsonl", "in_domain.greedy.jsonl")
-            assert f"{folder if 'base' in name else f'eval/grpo_s{seed}'}/" in str(files.samples)
+            assert f"{folder if 'base' in name else f'eval/dph_js_s{seed}'}/" in str(files.samples)
             assert f"/{of}/" in str(files.greedy)
-
-
-def test_each_seed_draws_its_own_d_pef_from_the_same_samples(tmp_path):
-    found = stages_of(tmp_path, "dph_js", seeds=[1, 2])
-    folders = {seed: str(tmp_path / "data" / f"seed_{seed}") for seed in (1, 2)}
-    for name in ("store", "train_dph_js"):
-        for seed, folder in folders.items():
-            stage = found[f"{name}_s{seed}"]
-            samples = found["presample"].outputs[0] / "0.jsonl"
-            words = {f"launch.data={folder}", f"launch.samples={samples}", f"launch.seed={seed}"}
-            assert words <= {*stage.command}

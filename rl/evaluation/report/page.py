@@ -1,10 +1,11 @@
 """report.html: one self-contained file, for a light or dark screen of any width."""
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from rl.common.git_state import git_state
-from rl.common.text import duration, listed, number_of
+from rl.common.text import listed, number_of
 from rl.evaluation.analysis.comparison import COMMON_SETTINGS, Comparison
 from rl.evaluation.analysis.paired_test import PairedTest
 from rl.evaluation.analysis.trade_off import trade_offs
@@ -62,8 +63,8 @@ def render_page(comparison: Comparison, tests: list[PairedTest], report: dict, l
         groups=figures.all(report.get("_progress", {}), logs),
         definitions=report["_definitions"],
         settings=spec.settings | {f"sampling: {name}": _of_all_splits(comparison, name) for name in COMMON_SETTINGS},
-        seconds={stage: duration(seconds) for stage, seconds in spec.seconds.items()},
-        total=duration(sum(spec.seconds.values())),
+        seconds={stage: str(timedelta(seconds=round(seconds))) for stage, seconds in spec.seconds.items()},
+        total=str(timedelta(seconds=round(sum(spec.seconds.values())))),
         provenance=provenance(comparison),
         links=LINKS,
     )
