@@ -393,7 +393,8 @@ class Experiment:
         from rl.evaluation.spec import specification
         from rl.metrics.styles import BY_OPENING
 
-        entries = {name: {"splits": _sample_files(f"base{draw.suffix}", name)} for name in ("base", "base_again")}
+        of_base = f"base{draw.suffix}"
+        entries: dict[str, dict] = {name: {"splits": _sample_files(of_base, name)} for name in ("base", "base_again")}
         for row in self.rows():
             name, log = f"{row.name}{draw.suffix}", f"runs/{row.trained}{draw.suffix}/{LOGS}"
             files = {"splits": _sample_files(name, name), "training_log": log, "last_step": row.steps}
