@@ -213,7 +213,6 @@ async def _error(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 404)
     if isinstance(error, Busy):
         logger.warning("503: %s", error)
-        retry_after = {"Retry-After": str(error.retry_after)}
-        return JSONResponse({"error": str(error), "busy": True}, 503, headers=retry_after)
+        return JSONResponse({"error": str(error), "busy": True}, 503, headers={"Retry-After": "1"})
     # Starlette raises it again for uvicorn's log, with its traceback.
     return JSONResponse({"error": f"the server failed: {type(error).__name__}"}, 500)

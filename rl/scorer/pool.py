@@ -140,7 +140,6 @@ class WorkerPool:
         self._closed = False
         self._last_began = 0.0  # when an ordinary worker last got a job
         self._recent: deque[_Took] = deque(maxlen=RECENT_JOBS)  # of jobs that have ended or are slow
-        self._recent_seconds = 0.0  # in a worker, a moving average over about 100 jobs
         self.ends: Counter[str] = Counter()  # ends of workers by cause
 
     @property
@@ -157,10 +156,6 @@ class WorkerPool:
     def workers(self) -> int:
         """Worker processes."""
         return len(self._all)
-
-    def seconds_to_clear(self) -> float:
-        """An estimate of how long the waiting jobs will take, from the time that recent ones took."""
-        return self.waiting * self._recent_seconds / self._ordinary.size
 
     async def start(self) -> None:
         """Start every ordinary worker, so that a failure shows before the first request. Raises WorkerLost."""
@@ -244,9 +239,7 @@ class WorkerPool:
         if run is None:
             return  # it was not asked
         self._release(worker, run)
-        now = time.monotonic()
-        self._recent_seconds += (now - run.started - self._recent_seconds) / 100
-        run.note_time(now - run.started if self._by_clock else worker.cpu_used - run.cpu_before)
+        run.note_time(time.monotonic() - run.started if self._by_clock else worker.cpu_used - run.cpu_before)
         if not run.lane.slow:
             self._recent.append(run.job.took)
         if not run.job.done.done():

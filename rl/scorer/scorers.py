@@ -1,10 +1,8 @@
 """The scorers of one server: each question goes to the scorer of its kind."""
 
 import asyncio
-import math
 from collections.abc import Callable
 
-from rl.common.time_limits import LONGEST_PAUSE_S
 from rl.scorer.config import MathSettings, Settings, SqlSettings, TaskSettings
 from rl.scorer.math.scoring import MathQuestion, MathScorer
 from rl.scorer.outcomes import Score, UnknownQuestion
@@ -22,11 +20,7 @@ _CLASSES: dict[type, Callable[..., WorkerScorer]] = {
 
 
 class Busy(Exception):
-    """The server cannot take the work or finish it in time: the client must ask again after `retry_after` seconds."""
-
-    def __init__(self, reason: str, retry_after: int = 1):
-        super().__init__(reason)
-        self.retry_after = retry_after
+    """The server cannot take the work or finish it in time: the client must ask again."""
 
 
 class Scorers:
@@ -96,10 +90,7 @@ class Scorers:
         return scorer
 
     def _admit(self, count: int) -> None:
-        pools = [scorer.pool for scorer in self.by_kind.values()]
         # Jobs of requests that got 503, or whose client went away, wait for workers too.
-        waiting = max(self._admitted, sum(pool.waiting for pool in pools))
+        waiting = max(self._admitted, sum(scorer.pool.waiting for scorer in self.by_kind.values()))
         if waiting and waiting + count > self._max_waiting:
-            seconds = max(pool.seconds_to_clear() for pool in pools)
-            retry_after = min(max(math.ceil(seconds), 1), LONGEST_PAUSE_S)
-            raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})", retry_after)
+            raise Busy(f"{waiting} responses wait already (setting max_waiting {self._max_waiting})")

@@ -178,16 +178,6 @@ def test_bad_input_between_good_is_rejected_with_a_sentence(scorer) -> None:
     assert scorer.client.post("/api", json={}).status_code == 405
 
 
-def test_odd_file_names_and_the_other_suffix_are_served(scorer) -> None:
-    odd = scorer.databases / "a b%20#?&'ü" / "x;y.sqlite"
-    odd.parent.mkdir()
-    for path in (odd, scorer.databases / "shop" / "shop.db"):
-        path.write_bytes((scorer.databases / SHOP).read_bytes())
-    names = "SELECT name FROM clients"
-    assert scorer.outcome(names, names, db_id="a b%20#?&'ü/x;y.sqlite") == "match"
-    assert scorer.outcome(names, names, db_id="shop/shop.db") == "match"
-
-
 def test_a_locked_database_gives_no_score(scorer) -> None:
     make_database(path := scorer.databases / "locked.sqlite", "CREATE TABLE t (a)")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -219,7 +209,7 @@ def test_a_full_queue_is_said_with_the_time_to_come_back(start_scorer) -> None:
             time.sleep(0.02)
         refused = scorer.put([fenced(f"SELECT {number}") for number in range(10)], "SELECT 1")
         assert refused.status_code == 503
-        assert int(refused.headers["Retry-After"]) >= 1
+        assert refused.headers["Retry-After"] == "1"
         assert refused.json()["busy"] is True and "max_waiting" in refused.json()["error"]
         # A small one is still taken, and what was taken is answered.
         assert scorer.outcome("SELECT 1") == "match"

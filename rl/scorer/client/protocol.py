@@ -20,10 +20,6 @@ class ScorerUnavailable(UserError):
     """A response could not be scored, through no fault of the model."""
 
 
-class ScorerBusy(ScorerUnavailable):
-    """The servers are healthy, but have been busy for longer than the limit."""
-
-
 class ScorerRefused(UserError):
     """The server rejects the request: retrying would not help."""
 

@@ -19,7 +19,6 @@ from rl.common.time_limits import BUSY_LIMIT_S, CLIENT_REQUEST_S, LONGEST_PAUSE_
 from rl.scorer.client.protocol import (
     Job,
     Score,
-    ScorerBusy,
     ScorerMismatch,
     ScorerRefused,
     ScorerUnavailable,
@@ -91,7 +90,7 @@ class Transport:
         """Give every job its score, or an error if the servers' workers keep failing on it.
 
         Raises (some jobs may have no score then):
-            ScorerUnavailable, ScorerBusy: see the limits above.
+            ScorerUnavailable: see the limits above.
             ScorerRefused, ScorerMismatch: a server rejects the request, or is not a scorer.
         """
         failures, busy_since = 0, None
@@ -102,7 +101,7 @@ class Transport:
                 failures, now = 0, asyncio.get_running_loop().time()
                 busy_since = now if busy_since is None else busy_since
                 if now - busy_since > self._settings.busy_limit_s:
-                    raise ScorerBusy(self._no_time()) from None
+                    raise ScorerUnavailable(self._no_time()) from None
                 await self._wait_for_time(jobs)
             except (_TryAgain, NoServerKnown) as error:
                 failures += 1

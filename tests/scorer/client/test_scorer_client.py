@@ -10,7 +10,7 @@ from aiohttp import web
 
 from rl.common.outcomes import VERDICT_HEADER
 from rl.scorer.client import scorer_client as client_module
-from rl.scorer.client.protocol import ScorerBusy, ScorerMismatch, ScorerRefused, ScorerUnavailable
+from rl.scorer.client.protocol import ScorerMismatch, ScorerRefused, ScorerUnavailable
 from rl.scorer.client.scorer_client import BATCH_RESPONSES
 
 # ---------------------------------------------------------------------------- what is sent
@@ -219,7 +219,7 @@ def test_a_busy_server_is_waited_for_as_long_as_it_says_and_not_by_the_number_of
 
 def test_a_server_that_stays_busy_has_a_limit_whose_sentence_says_what_to_do(fake, ask):
     [error], server = ask(fake.busy, busy_limit_s=0.5)
-    assert isinstance(error, ScorerBusy) and len(server.requests) > 1
+    assert isinstance(error, ScorerUnavailable) and len(server.requests) > 1
     assert re.search(r"healthy, but have been busy for 0.5 s: start more.*busy_limit", str(error))
 
 

@@ -148,7 +148,7 @@ def test_a_confined_worker_does_what_python_needs(
     found = outcomes(one_worker(kind, targets, "required"), targets, work)
     assert found == dict.fromkeys(work, "done")
     said = capfd.readouterr().err
-    assert f"{kind} worker: printed by a test\n" in said and f"{kind} worker: so is this\n" in said
+    assert "printed by a test\n" in said and "so is this\n" in said
 
 
 SENDING = """
