@@ -3,7 +3,6 @@
 import concurrent.futures
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -16,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from rl.scorer import options, server
 from tests.programs import REPOSITORY
 from tests.scorer.conftest import RUNAWAY, Scorer, fenced, wait_until_gone
 
@@ -53,30 +51,6 @@ Scorers: {{Scorer1: {{class_name: MathRewardModel, num_instances: 1}}}}
     assert done.returncode == 1 and address.read_text() == "192.0.2.1:5001"
     unreadable = "Error: The workers do not start: the processor time of a worker cannot be read in /pr"
     assert done.stderr.startswith(unreadable)
-
-
-@pytest.mark.parametrize(
-    ("limits", "raised"),
-    [((1024, -1), 65_536), ((1024, 4096), 4096), ((-1, -1), None), ((100_000, 200_000), None)],
-)
-def test_the_limit_of_open_files_rises_as_far_as_the_system_allows(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], raised: int | None
-) -> None:
-    calls = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
-    monkeypatch.setattr(resource, "setrlimit", lambda _, found: calls.append(found))
-    server._allow_open_files()
-    assert calls == ([] if raised is None else [(raised, limits[1])])
-
-
-@pytest.mark.parametrize("file", ["nowhere/address", "."])
-def test_an_address_file_that_cannot_be_written_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture, file: str
-) -> None:
-    words = ["--database-path", str(tmp_path), "--port", "0", "--address-file", str(tmp_path / file)]
-    with pytest.raises(SystemExit, match="2"):
-        options.main(words)
-    assert "cannot be written: give a file in a folder that exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("number", "seconds", "rows"), [(signal.SIGTERM, 20, 200_000), (signal.SIGINT, 1, 6_000_000)])

@@ -16,7 +16,6 @@ from tests.conftest import free_port, serving_sql
 
 trl = pytest.importorskip("trl", reason="TRL is not installed: make test-trl")
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "scorer.md"
 NAMES, SHOP = "SELECT name FROM item", "shop/shop.sqlite"
 # Whole responses are words, so that some are right from the first step.
 RIGHT_SQL, WRONG_SQL = f"```sql\n{NAMES}\n```", "```sql\nSELECT id FROM item\n```"
@@ -71,13 +70,8 @@ def scored(server: str) -> dict[str, float]:
     return {outcome: float(count) for outcome, count in lines}
 
 
-def chat(rows: list[dict]) -> list[dict]:
-    return [row | {"prompt": [{"role": "user", "content": row["prompt"]}]} for row in rows]
-
-
-@pytest.mark.parametrize("form", ["texts", "messages"])
-def test_trl_trains_two_steps_on_sql_and_math(form, server, trainer):
-    rows = [SQL_ROW, MATH_ROW] if form == "texts" else chat([SQL_ROW, MATH_ROW])
+def test_trl_trains_two_steps_on_sql_and_math(server, trainer):
+    rows = [row | {"prompt": [{"role": "user", "content": row["prompt"]}]} for row in (SQL_ROW, MATH_ROW)]
     before = scored(server)
     grpo = trainer([SQLReward(server), MathReward(server)], rows)
     first = {name: value.clone() for name, value in grpo.model.named_parameters()}
@@ -91,23 +85,6 @@ def test_trl_trains_two_steps_on_sql_and_math(form, server, trainer):
     assert right == pytest.approx(counts["match"]) and 0 < right < 16
     assert all(line["scorer/unjudged"] == 0 for line in steps)
     assert any(not torch.equal(value, first[name]) for name, value in grpo.model.named_parameters())
-
-
-def test_the_quick_start_of_the_page(server, word_llama, tmp_path, monkeypatch):
-    word_llama(tmp_path / "model", WORDS, template=TEMPLATE)
-    monkeypatch.chdir(tmp_path)
-    [block] = re.findall(r"^```python\n(from datasets.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    small = "use_cpu=True, bf16=False, report_to='none', max_completion_length=2, save_strategy='no'"
-    for name, value in {
-        "http://127.0.0.1:5001": server,
-        "Qwen/Qwen2.5-0.5B-Instruct": "model",
-        "max_steps=2": f"max_steps=2, {small}",
-    }.items():
-        assert name in block
-        block = block.replace(name, value)
-    before = scored(server)
-    exec(block, {})
-    assert sum(scored(server).values()) - sum(before.values()) == 2 * 8
 
 
 def test_a_broken_reference_trains_nothing(server, trainer):
