@@ -146,6 +146,7 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     (rf"(?<![\^_]){_STYLE}{_IN_BRACES}", r"\1"),
     (_STYLE, ""),
     (r"\\(?:text(?:sf|tt|sc|sl|up|normal)|emph|math(?:sf|tt))(?=\s?\{)", r"\\text"),
+    (r"\\in\s*(?:\\(?:mathbf|mathrm|text)\s?\{([NZQRC])\}|([NZQRC])(?![A-Za-z]))", r"\\in \\mathbb{\1\2}"),
     # Upright letters, names of functions, ordinal numbers, the word of a truth value.
     (rf"{IN_TEXT}\{{([ei])\}}|\\mathbf\{{([A-Za-z])\}}", r" \1\2"),
     (r"\\(?:mathrm|text)\{(\\pi|π)\}|\\uppi(?![A-Za-z])", r"\\pi "),

@@ -280,6 +280,7 @@ x^{-1}  ==  x^{–1}
 100\%  ==  1  ==  100\text{ percent}  ;;  1\%  ==  1  !=  100
 \frac{3}{2}\%  ==  1.5\%  ==  1\frac12\%  ==  0.015  ==  1.5
 \{1,2\}  !=  \langle 1,2 \rangle  ==  \boldsymbol{\{1,2\}}  ;;  \{3\}  !=  x \in (3,3)
+k \pi+\frac{\pi}{4}(k \in \mathbf{Z})  ==  \frac{\pi}{4}+k\pi  ==  n\pi+\frac{\pi}{4}, n \in Z  !=  2k\pi
 # Roots, powers, functions
 \sqrt{8}  ==  2\sqrt{2}  ==  2^{3/2}  !=  \sqrt{6}  ;;  \frac{1}{\sqrt{2}}  ==  \frac{\sqrt{2}}{2}
 \sqrt[3]{8}  ==  2  ;;  \log_{10} 2  ==  \log 2  ;;  \cos \frac{\pi}{3}  ==  \frac12
