@@ -1,6 +1,6 @@
 """sha256 fingerprints of files, model weights and tokenizers, by which samples and stores name what they belong to.
 
-What is not there is a UserError.
+A model is a folder, or the name of one on the Hugging Face Hub. What is not there is a UserError.
 """
 
 import functools
@@ -24,20 +24,12 @@ def file_sha256(path: str | os.PathLike) -> str:
 
 
 def model_hash(model: str | os.PathLike) -> str:
-    """sha256 over the names and contents of a model's weight files, hexadecimal.
-
-    Args:
-        model: a folder, or the name of a Hugging Face Hub model.
-    """
+    """sha256 over the names and contents of a model's weight files, hexadecimal."""
     return _combined_hash(require_weights(local_folder(model)))
 
 
 def tokenizer_hash(model: str | os.PathLike) -> str:
-    """sha256 over the names and contents of a model's tokenizer files (the chat template among them), hexadecimal.
-
-    Args:
-        model: a folder, or the name of a Hugging Face Hub model.
-    """
+    """sha256 over the names and contents of a model's tokenizer files (the chat template among them), hexadecimal."""
     folder = local_folder(model)
     files = [folder / name for name in sorted(TOKENIZER_FILES) if (folder / name).is_file()]
     if not files:
@@ -49,18 +41,14 @@ def model_hashes(model: str | os.PathLike, tokenizer: str | os.PathLike | None) 
     """What samples, stores and runs are compared by: {"model_hash": ..., "tokenizer_hash": ..., "config_hash": ...}.
 
     Args:
-        model, tokenizer: folders, or names of Hugging Face Hub models; tokenizer is None if it is the model's.
+        tokenizer: None if it is the model's.
     """
     hashes = {"model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(tokenizer or model)}
     return hashes | {"config_hash": config_hash(model)}
 
 
 def config_hash(model: str | os.PathLike) -> str:
-    """sha256 over a model's config.json and generation_config.json, which say what it computes and where it ends.
-
-    Args:
-        model: a folder, or the name of a Hugging Face Hub model.
-    """
+    """sha256 over a model's config.json and generation_config.json, which say what it computes and where it ends."""
     folder = local_folder(model)
     return _combined_hash(folder / name for name in CONFIG_FILES if (folder / name).is_file())
 

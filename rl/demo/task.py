@@ -18,6 +18,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 from rl.common.atomic_write import replacing
@@ -25,30 +26,14 @@ from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.data.prepare.prompt_template import math_prompt, sql_prompt
 from rl.data.prepare.schema import read_schema
-from rl.demo import word_problems
-from rl.demo.questions import (
-    IN_DOMAIN,
-    OUT_OF_DOMAIN,
-    PARENT_ROWS,
-    RL_MIX,
-    SCHEMAS,
-    SFT_MIX,
-    STYLE_NAMES,
-    Mix,
-    Question,
-    Schema,
-    announced_solution,
-    draw_question,
-    fill_database,
-    solve,
-)
+from rl.demo import questions, word_problems
+from rl.demo.questions import SCHEMAS, STYLE_NAMES, Mix, Question, Schema, announced_solution, draw_question, solve
 
 EXAMPLE_VALUES = 2  # per column, in the prompt
 GOLD_STYLE = "IN"
 # If nearly every parent matches, half of a question's conditions are enough to solve it.
-MOST_ROWS = int(0.8 * PARENT_ROWS)
+MOST_ROWS = int(0.8 * questions.PARENT_ROWS)
 DRAWS_PER_QUESTION = 50
-
 
 Q = TypeVar("Q", Question, word_problems.Problem)
 
@@ -87,7 +72,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
         path = folder / "databases" / schema.db_id
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
-            fill_database(connection, schema, settings.seed)
+            questions.fill_database(connection, schema, settings.seed)
         uris[schema.name] = f"file:{path.resolve()}?mode=ro"
     definitions = {name: read_schema(uri, EXAMPLE_VALUES).complete for name, uri in uris.items()}
     files = _draw_questions(settings, uris)
@@ -116,8 +101,8 @@ def _draw_questions(settings: TaskSettings, uris: dict[str, str]) -> dict[str, l
             rows = set(databases[question.schema.name].execute(solve(question, GOLD_STYLE)))
             return question if 0 < len(rows) <= MOST_ROWS else None
 
-        more = [("anchor", settings.anchor, OUT_OF_DOMAIN[:1], RL_MIX)]
-        return draw_files(settings, IN_DOMAIN, OUT_OF_DOMAIN, RL_MIX, SFT_MIX, draw, more)
+        more = [("anchor", settings.anchor, questions.OUT_OF_DOMAIN[:1], questions.RL_MIX)]
+        return draw_files(settings, questions, draw, more)
 
 
 def _sql_row(question: Question, definitions: str) -> dict:
@@ -142,9 +127,7 @@ def _sql_row(question: Question, definitions: str) -> dict:
 
 def make_math_task(folder: Path, settings: TaskSettings) -> None:
     """Write the word problems into `folder`; sft.parquet comes last."""
-    topics = word_problems.IN_DOMAIN, word_problems.OUT_OF_DOMAIN
-    mixes = word_problems.RL_MIX, word_problems.SFT_MIX
-    files = draw_files(settings, *topics, *mixes, word_problems.draw_problem)
+    files = draw_files(settings, word_problems, word_problems.draw_problem)
     write_files(folder, files, _math_row, word_problems.solutions)
 
 
@@ -159,27 +142,23 @@ def _math_row(problem: word_problems.Problem) -> dict:
 
 def draw_files(
     settings: TaskSettings,
-    in_domain: tuple,
-    out_of_domain: tuple,
-    rl_mix: Any,
-    sft_mix: Any,
+    source: ModuleType,
     draw: Callable[[random.Random, Any, Any], Q | None],
     more: Sequence[tuple[str, int, tuple, Any]] = (),
 ) -> dict[str, list[Q]]:
     """{file: its questions}, in drawing order: a later file excludes the questions of earlier ones.
 
     Args:
-        in_domain, out_of_domain: the topics, such as databases.
-        rl_mix, sft_mix: the frequencies of the kinds of questions.
+        source: has the topics, such as databases, and the frequencies of the kinds of questions.
         draw: a question about one of these topics with these frequencies, or None if it is rejected.
         more: name, size, topics and frequencies of further files.
     """
     files, texts = dict[str, list[Q]](), set[str]()
     for name, size, topics, mix in (
-        ("test_in_domain", settings.in_domain, in_domain, rl_mix),
-        ("test_out_of_domain", settings.eval, out_of_domain, rl_mix),
-        ("train", settings.train, in_domain, rl_mix),
-        ("sft", settings.sft, in_domain + out_of_domain, sft_mix),
+        ("test_in_domain", settings.in_domain, source.IN_DOMAIN, source.RL_MIX),
+        ("test_out_of_domain", settings.eval, source.OUT_OF_DOMAIN, source.RL_MIX),
+        ("train", settings.train, source.IN_DOMAIN, source.RL_MIX),
+        ("sft", settings.sft, source.IN_DOMAIN + source.OUT_OF_DOMAIN, source.SFT_MIX),
         *more,
     ):
         rng = random.Random(f"{settings.seed}/questions/{name}")  # no file's size changes another's random numbers
@@ -189,18 +168,18 @@ def draw_files(
 
 def _draw_distinct(name: str, size: int, draw: Callable[[], Q | None], texts: set[str]) -> list[Q]:
     """Draw questions whose texts are not in `texts`, and add them there."""
-    questions = list[Q]()
+    drawn = list[Q]()
     for _ in range(DRAWS_PER_QUESTION * size):
         question = draw()
         if question is None or question.text in texts:
             continue
         texts.add(question.text)
-        questions.append(question)
-        if len(questions) == size:
-            return questions
+        drawn.append(question)
+        if len(drawn) == size:
+            return drawn
     raise UserError(
         f"{name} cannot have {size} questions: {max(0, DRAWS_PER_QUESTION * size)} draws gave "
-        f"{len(questions)} distinct ones; ask for 1 or more, and fewer than these."
+        f"{len(drawn)} distinct ones; ask for 1 or more, and fewer than these."
     )
 
 
@@ -214,9 +193,9 @@ def write_files(
         solutions: the column that sft.parquet has too.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, questions in files.items():
+    for name, of_file in files.items():
         rows = []
-        for index, question in enumerate(questions):
+        for index, question in enumerate(of_file):
             row = row_of(question)
             extra_info = {"index": index, "split": name} | row.pop("extra_info")
             row |= {"id": FIRST_IDS[name] + index, "extra_info": extra_info}
