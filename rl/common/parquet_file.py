@@ -11,7 +11,7 @@ from rl.common.errors import UserError
 
 # Rows and bytes per read, so that memory does not grow with the file: a prompt may have 60 KB, and without a buffer
 # Arrow reads a whole column chunk at once.
-_BATCH_ROWS = 64
+BATCH_ROWS = 64
 _BUFFER_BYTES = 1 << 20
 
 
@@ -35,7 +35,9 @@ def open_parquet(path: Path, columns: Sequence[str], hint: str) -> Iterator[pq.P
         raise UserError(f"{path} cannot be read as parquet ({str(error).splitlines()[0]}): {hint}.") from error
 
 
-def rows_in(parquet: pq.ParquetFile, columns: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def rows_in(
+    parquet: pq.ParquetFile, columns: Sequence[str] = (), batch_rows: int = BATCH_ROWS
+) -> Iterator[dict[str, Any]]:
     """Yield the rows one at a time, with all columns if none are named."""
-    for batch in parquet.iter_batches(_BATCH_ROWS, columns=list(columns) or None):
+    for batch in parquet.iter_batches(batch_rows, columns=list(columns) or None):
         yield from batch.to_pylist()
