@@ -12,27 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl.checks import environment
-from rl.checks.finding import Check, Finding, fail, look_at, skipped
-from rl.checks.machine import Machine
-from rl.common.errors import UserError, cause_in
-from rl.configuration.names import python
+from rl.checks.finding import Finding, fail, skipped
+from rl.cluster.scorer import UNSET_SCORER_VARIABLES, temporary_scorer
+from rl.common.errors import UserError, cause_in, file_errors
+from rl.configuration.names import device_of, python
 
 if TYPE_CHECKING:
     from rl.configuration.run import Run
 
 TO_MEND_EXIT_CODE = 1
-
-# Checks of the machine in the order of the output: a check comes after those that it needs.
-CHECKS: tuple[Check[Machine], ...] = (
-    Check("python", environment.python),
-    Check("torch", environment.torch, needs=("python",)),
-    Check("GPUs", environment.gpus, needs=("python", "torch")),
-    Check("verl", environment.verl, needs=("python",)),
-    Check("vLLM", environment.vllm, needs=("python",)),
-    Check("shared memory", environment.shared_memory),
-    Check("Ray's disk", environment.ray_folder),
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,52 +62,64 @@ def findings(script: Sequence[str]) -> Iterator[tuple[str, Finding]]:
     Args:
         script: a launch script and its arguments; empty: the machine and its environment alone.
     """
-    run = None
+    run, device, ranks = None, device_of(()), 1
     if script:
         from rl.configuration.arguments import run_of
         from rl.configuration.variables import check_variables
 
         check_variables(os.environ)
         run = run_of(script[0], script[1:])
-    machine = Machine.of(run)
-    yield from look_at(CHECKS, machine)
-    if run is not None:
-        yield from run_findings(machine, run)
+        device, ranks = run.device, run.values["trainer.n_gpus_per_node"]
+    variables = os.environ | (run.environment if run else {})
+    with tempfile.TemporaryDirectory(prefix="dph-doctor-") as folder:
+        yield from _printed(["rl.checks.environment", device, str(ranks)], variables, Path(folder))
+        if run is not None:
+            yield from run_findings(run, variables, Path(folder))
 
 
-def run_findings(machine: Machine, run: "Run") -> Iterator[tuple[str, Finding]]:
+def run_findings(run: "Run", variables: dict[str, str], folder: Path) -> Iterator[tuple[str, Finding]]:
     """Check a run in a process of its own Python, with a scorer that is started as the script would start it.
+
+    Args:
+        variables: the environment of the run's programs.
+        folder: for logs.
 
     Yields:
         Name and finding of each check, as it ends.
     """
-    from rl.cluster.scorer import UNSET_SCORER_VARIABLES, temporary_scorer
-
-    launch, variables, instead, begins = run.launch, machine.environment, None, ""
+    launch, instead, begins = run.launch, None, ""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dph-doctor-")))
         if not launch.scorer and run.values["trainer.nnodes"] > 1:
             instead = skipped("each node starts a scorer of its own; training checks them once all have joined")
         elif not launch.scorer:  # the script starts its own
             config, databases = Path(launch.scorer_config), Path(launch.databases) if launch.databases else None
             server = temporary_scorer(config, databases, folder / "scorer.log", python())
             try:
-                variables |= UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
+                variables = variables | UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
                 begins = f"{config} starts: "
             except UserError as error:
                 instead = fail(str(error), f"its configuration is launch.scorer_config={config}.")
-        for name, finding in _printed_by_the_run(run, variables, folder / "errors.log"):
+        for name, finding in _printed(["verl.dph.checks", *run.words[1:]], variables, folder):
             if name == "scorer":
                 finding = instead or replace(finding, found=begins + finding.found)
             yield name, finding
 
 
-def _printed_by_the_run(run: "Run", variables: dict[str, str], log: Path) -> Iterator[tuple[str, Finding]]:
-    """The findings of `python -m verl.dph.checks`."""
-    command = [python(), "-m", "verl.dph.checks", *run.words[1:]]
-    with open(log, "wb") as errors:
+def _printed(words: list[str], variables: dict[str, str], folder: Path) -> Iterator[tuple[str, Finding]]:
+    """The findings that a module of the run's Python prints; a failure with the module's name if it dies.
+
+    Args:
+        words: the module and its arguments.
+    """
+    log = folder / "errors.log"
+    with open(log, "wb") as errors, file_errors(python(), "run", "name the environment's Python in PYTHON"):
         process = subprocess.Popen(
-            command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            [python(), "-m", *words],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
     assert process.stdout is not None
     try:
@@ -129,7 +129,7 @@ def _printed_by_the_run(run: "Run", variables: dict[str, str], log: Path) -> Ite
                 found = json.loads(line)
                 yield found.pop("check"), Finding(**found)
         if process.wait():
-            yield "settings", fail(cause_in(log, silent=f"{command[2]} ended with {process.returncode}"))
+            yield words[0], fail(cause_in(log, silent=f"it ended with {process.returncode}"))
     finally:
         process.kill()
         process.wait()

@@ -1,16 +1,26 @@
-"""Checks of the machine and its environment: versions, GPUs, disk."""
+"""`python -m rl.checks.environment DEVICE RANKS`: check this machine and this Python's packages, for `dph doctor`.
 
+DEVICE is a file of verl/dph/config/device. Prints a JSON object per check (finding.py). Of this package only this
+module imports torch and vLLM.
+"""
+
+import importlib
+import importlib.util
 import os
 import shutil
+import sys
 import tempfile
+from dataclasses import dataclass
+from typing import Any
 
-from rl.checks.finding import Finding, fail, ok, skipped, warn
-from rl.checks.machine import Machine, Unknown
+from rl.checks.finding import Check, Finding, fail, look_at, ok, print_all, skipped, warn
+from rl.common.installed import installed_version
 from rl.common.text import GB, in_bytes
+from rl.configuration.names import is_cpu
 
 # The version whose hooks verl.dph overrides.
 VERL = "0.9.1"
-OLDEST_PYTHON, PYTHON_OF_GPUS = (3, 11), (3, 12)
+PYTHON_OF_GPUS = (3, 12)
 INSTALL = (
     "install the environment (make install, with GPUs make install-gpu), and activate it or name its Python in PYTHON."
 )
@@ -22,69 +32,32 @@ LITTLE_DISK = 10 * GB
 SHM = "/dev/shm"
 
 
+@dataclass(frozen=True)
+class Machine:
+    """How a run would use this machine.
+
+    Attributes:
+        ranks: processes that train on it.
+    """
+
+    on_cpu: bool
+    ranks: int = 1
+
+
 def python(machine: Machine) -> Finding:
-    try:
-        version = machine.packages["python"]
-    except Unknown as error:
-        return fail(f"{machine.python} cannot look into its environment ({error})", INSTALL)
-    release = tuple(map(int, str(version).split(".")[:2]))
-    if release < OLDEST_PYTHON:
-        return fail(f"{version} ({machine.python}): this project needs 3.11 or newer", INSTALL)
-    if not machine.on_cpu and release != PYTHON_OF_GPUS:
+    found = f"{sys.version.split()[0]} ({sys.executable})"
+    if not machine.on_cpu and sys.version_info[:2] != PYTHON_OF_GPUS:
         return warn(
-            f"{version} ({machine.python}): wheels of flash-attn for torch 2.11 with CUDA 13 exist only for 3.12",
+            f"{found}: wheels of flash-attn for torch 2.11 with CUDA 13 exist only for 3.12",
             "make the environment with Python 3.12.",
         )
-    return ok(f"{version} ({machine.python})")
+    return ok(found)
 
 
 def verl(machine: Machine) -> Finding:
-    version = machine.packages["verl"]
+    version = installed_version("verl")
     if version != VERL:
         return fail(f"{version or 'not installed'}: verl.dph overrides hooks of {VERL}", INSTALL)
-    return ok(version)
-
-
-def torch(machine: Machine) -> Finding:
-    version, error = machine.packages["torch"], machine.packages["errors"].get("torch")
-    if version is None or error:
-        return fail(f"{version or 'not installed'}" + (f": {error}" if error else ""), INSTALL)
-    if machine.on_cpu:
-        return ok(version)
-    if machine.packages["cuda"] is None:
-        return fail(f"{version} is built without CUDA", "use the environment of make install-gpu, or DEVICE=cpu.")
-    return ok(f"{version}, CUDA {machine.packages['cuda']}")
-
-
-def gpus(machine: Machine) -> Finding:
-    """The GPUs that torch sees, with a product on each of them; CUDA says when the driver is too old."""
-    if machine.on_cpu:
-        return skipped("the device is the CPU: no NVIDIA GPU is visible here, or device= or DEVICE names it")
-    found, error = machine.packages["gpus"], machine.packages["errors"].get("gpus")
-    if error:
-        return fail(
-            f"torch cannot use them ({error})",
-            "install NVIDIA's driver, start the container with --gpus all, or use DEVICE=cpu.",
-        )
-    listed = f"{len(found)} x {' and '.join(sorted({gpu['name'] for gpu in found}))}" if found else "none is visible"
-    if len(found) < machine.ranks:
-        return fail(
-            f"{listed}, and the run asks for {machine.ranks}", "lower GPUS_PER_NODE, or correct CUDA_VISIBLE_DEVICES."
-        )
-    used = [(number, gpu["total"] - gpu["free"], gpu["total"]) for number, gpu in enumerate(found)]
-    if busy := [f"GPU {number} {in_bytes(taken)}" for number, taken, total in used if taken > IN_USE * total]:
-        return warn(
-            f"{listed}; in use: {', '.join(busy)}", "end what uses them, or choose others in CUDA_VISIBLE_DEVICES."
-        )
-    return ok(f"{listed}, a product in bfloat16 on each")
-
-
-def vllm(machine: Machine) -> Finding:
-    version, error = machine.packages["vllm"], machine.packages["errors"].get("vllm")
-    if version is None and machine.on_cpu:
-        return skipped("the rollout on a CPU is hf; vLLM's CPU build has an environment of its own (make install-vllm)")
-    if version is None or error:
-        return fail(f"{version or 'not installed'}" + (f": {error}" if error else ""), INSTALL)
     return ok(version)
 
 
@@ -108,3 +81,84 @@ def ray_folder(machine: Machine) -> Finding:
     if 1 - usage.free / usage.total > FULL_DISK:
         return fail(f"{found}: it is more than {FULL_DISK:.0%} full, and Ray stores no objects there", advice)
     return warn(found, advice) if usage.free < LITTLE_DISK else ok(found)
+
+
+def torch(machine: Machine) -> Finding:
+    finding, module = _imported("torch")
+    if module is None or machine.on_cpu:
+        return finding
+    if module.version.cuda is None:
+        return fail(f"{finding.found} is built without CUDA", "use the environment of make install-gpu, or DEVICE=cpu.")
+    return ok(f"{finding.found}, CUDA {module.version.cuda}")
+
+
+def gpus(machine: Machine) -> Finding:
+    """The GPUs that torch sees, with a product on each of them; CUDA says when the driver is too old."""
+    if machine.on_cpu:
+        return skipped("the device is the CPU: no NVIDIA GPU is visible here, or device= or DEVICE names it")
+    import torch
+
+    names, busy = [], []
+    try:
+        torch.cuda.init()  # raises an error that says why no GPU is visible
+        for number in range(torch.cuda.device_count()):
+            free, total = torch.cuda.mem_get_info(number)
+            names.append(torch.cuda.get_device_name(number))
+            busy += [f"GPU {number} {in_bytes(total - free)}"] if total - free > IN_USE * total else []
+            ones = torch.ones(64, 64, device=f"cuda:{number}", dtype=torch.bfloat16)
+            assert (ones @ ones).sum().item() == 64**3, f"GPU {number} multiplies wrongly"
+    except Exception as error:  # torch raises what CUDA says
+        return fail(
+            f"torch cannot use them ({_first_line(error)})",
+            "install NVIDIA's driver, start the container with --gpus all, or use DEVICE=cpu.",
+        )
+    listed = f"{len(names)} x {' and '.join(sorted({*names}))}" if names else "none is visible"
+    if len(names) < machine.ranks:
+        return fail(
+            f"{listed}, and the run asks for {machine.ranks}", "lower GPUS_PER_NODE, or correct CUDA_VISIBLE_DEVICES."
+        )
+    if busy:
+        return warn(
+            f"{listed}; in use: {', '.join(busy)}", "end what uses them, or choose others in CUDA_VISIBLE_DEVICES."
+        )
+    return ok(f"{listed}, a product in bfloat16 on each")
+
+
+def vllm(machine: Machine) -> Finding:
+    """Its compiled part fits the installed torch."""
+    if machine.on_cpu and installed_version("vllm") is None:
+        return skipped("the rollout on a CPU is hf; vLLM's CPU build has an environment of its own (make install-vllm)")
+    finding, module = _imported("vllm")
+    if module is not None and importlib.util.find_spec("vllm._C") is not None:
+        finding, _ = _imported("vllm", "vllm._C")
+    return finding
+
+
+def _imported(package: str, module: str = "") -> tuple[Finding, Any]:
+    """The package's version and the imported module, or a failure and None."""
+    version = installed_version(package)
+    if version is None:
+        return fail("not installed", INSTALL), None
+    try:
+        return ok(version), importlib.import_module(module or package)
+    except Exception as error:  # a library that does not load
+        return fail(f"{version}: {_first_line(error)}", INSTALL), None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[0]
+
+
+# Those that import compiled libraries come last: such an import may end the process.
+CHECKS: tuple[Check[Machine], ...] = (
+    Check("python", python),
+    Check("verl", verl),
+    Check("shared memory", shared_memory),
+    Check("Ray's disk", ray_folder),
+    Check("torch", torch),
+    Check("GPUs", gpus, needs=("torch",)),
+    Check("vLLM", vllm, needs=("torch",)),
+)
+
+if __name__ == "__main__":
+    print_all(look_at(CHECKS, Machine(is_cpu(sys.argv[1]), int(sys.argv[2]))))

@@ -4,9 +4,11 @@ A check is a function of what it looks at. It returns a Finding, or raises UserE
 setting, what was found and what to do.
 """
 
+import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
@@ -83,6 +85,13 @@ def look_at(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[tupl
         if behind or finding.status == "fail":
             failed[check.name] = behind or [check.name]
         yield check.name, finding
+
+
+def print_all(findings: Iterable[tuple[str, Finding]]) -> None:
+    """Print a JSON object per finding, as it comes, for `dph doctor`."""
+    for name, finding in findings:
+        sys.stdout.write(json.dumps({"check": name} | asdict(finding)) + "\n")
+        sys.stdout.flush()
 
 
 def _found(check: Check[Subject], subject: Subject) -> Finding:

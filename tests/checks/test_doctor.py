@@ -22,7 +22,7 @@ def test_a_run_that_can_start(variables):
     assert verdict == "No check failed.\n"
     lines = {line[:14].strip(): line[15:] for line in checks.splitlines()}
     assert list(lines) == [
-        *("python", "torch", "GPUs", "verl", "vLLM", "shared memory", "Ray's disk"),
+        *("python", "verl", "shared memory", "Ray's disk", "torch", "GPUs", "vLLM"),
         *("settings", "groups", "batch", "files", "model"),
         *("rules", "tokenizer", "checkpoint", "disk", "data", "lengths"),
         *("store", "scorer", "verl's checks"),

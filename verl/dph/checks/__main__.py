@@ -3,13 +3,12 @@
 PROGRAM is verl.dph.main or verl.dph.presample. Prints a JSON object per check (rl/checks/finding.py).
 """
 
-import json
 import sys
-from dataclasses import asdict
 from functools import partial
 
 from omegaconf import DictConfig
 
+from rl.checks.finding import print_all
 from verl.dph.checks.run import CHECKS, findings
 from verl.dph.config.program import run_main
 
@@ -17,9 +16,7 @@ SHORT_WAIT_S = 5.0  # for the scorer; a run waits longer
 
 
 def print_findings(program: str, config: DictConfig) -> None:
-    for name, finding in findings(config, program, SHORT_WAIT_S):
-        sys.stdout.write(json.dumps({"check": name} | asdict(finding)) + "\n")
-        sys.stdout.flush()
+    print_all(findings(config, program, SHORT_WAIT_S))
 
 
 if __name__ == "__main__":
