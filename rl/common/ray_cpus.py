@@ -6,10 +6,3 @@ PER_RANK = 3
 PER_ROLLOUT_RANK = 2
 # One for TransferQueue's controller, and one to place actors that hold no CPU afterwards.
 OF_OTHERS = 2
-
-
-def cpus_of_machine() -> int:
-    """The CPUs that Ray would count here: the container's, if it has fewer than the machine."""
-    from ray._private.utils import get_num_cpus
-
-    return int(get_num_cpus(override_docker_cpu_warning=True))

@@ -20,7 +20,7 @@ from rl.common.signals import Stopped, stoppable_when_armed
 from rl.configuration.methods import next_step
 from rl.configuration.names import MAIN
 from rl.data.training_run import CONSOLE, resumes_at
-from verl.dph.checks.rules import check_running_ray
+from verl.dph.checks.rules import check_ray
 from verl.dph.checks.run import check
 from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
@@ -51,7 +51,7 @@ class TaskRunner(_TaskRunnerV1):
         from verl.dph.training.trainer import DPHTrainer
 
         tracking.set_environment(config)
-        check_running_ray(config)
+        check_ray(config)
         if config.trainer.save_freq > 0 and not config.trainer.val_only:
             check_shared_folder(Path(config.trainer.default_local_dir), config.trainer.nnodes)
         advantages.leave_out_padding()

@@ -5,13 +5,12 @@ from itertools import chain
 
 import ray
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
 from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_model, check_set
 from rl.common.errors import UserError
-from rl.common.ray_cpus import OF_OTHERS, PER_RANK, cpus_of_machine
-from rl.configuration.names import GREEDY_TEMPERATURE, joins_ray
+from rl.common.ray_cpus import OF_OTHERS, PER_RANK
+from rl.configuration.names import GREEDY_TEMPERATURE
 from verl.dph.checks import model, objective
 from verl.dph.config import attention
 from verl.dph.sampling.rollout_engine import RANKS, check_platform, ranks_of
@@ -37,19 +36,6 @@ def check(config: DictConfig) -> None:
         check_set(config, "data.sft_pt")
 
 
-def names(config: DictConfig) -> Iterator[str]:
-    """Names that verl looks up after the first step's rollouts."""
-    if config.actor_rollout_ref.model.external_lib:
-        return  # the workers import it, and it may register others
-    registries = {
-        "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
-        "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
-    }
-    for key, registry in registries.items():
-        if (name := OmegaConf.select(config, key)) not in registry:
-            yield f"{key}={name} is unknown: use one of {', '.join(registry)}."
-
-
 def checkpoint_contents(config: DictConfig) -> Iterator[str]:
     """verl takes an unknown part of a checkpoint for nothing: the checkpoint would be empty."""
     for role in model.roles(config):
@@ -69,36 +55,20 @@ def reward_manager(config: DictConfig) -> Iterator[str]:
         )
 
 
-def bypass_mode(config: DictConfig) -> Iterator[str]:
-    """What goes with old log-probs that are the rollout's.
-
-    With verl's default of logprobs_mode an engine's log-probs are of what top-p and top-k leave, and with raw_logprobs
-    of logits before the temperature (vLLM's engine arguments); hf's are the actor's. verl's trainer of version 1
-    corrects nothing in this mode (trainer_base.py), whose loss its older trainer chose.
-    """
-    rollout, correction = config.actor_rollout_ref.rollout, config.algorithm.rollout_correction
-    differs = {
-        "processed_logprobs": rollout.top_p < 1 or rollout.top_k > 0,
-        "raw_logprobs": rollout.temperature != 1,
-    }
-    if correction and correction.bypass_mode and rollout.name != "hf" and differs.get(rollout.logprobs_mode):
-        yield (
-            "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
-            f"{rollout.name}'s {rollout.logprobs_mode} at rollout.top_p={rollout.top_p}, top_k={rollout.top_k} and "
-            f"temperature={rollout.temperature} are of another distribution: set bypass_mode=False, or use "
-            "processed_logprobs with top_p=1 and top_k=-1."
-        )
-
-
 def rollout_correction(config: DictConfig) -> Iterator[str]:
-    """verl corrects nothing without the rollout's log-probs."""
-    correction = config.algorithm.rollout_correction
+    """verl corrects nothing without the rollout's log-probs, nor where these are the old policy's (trainer_base.py)."""
+    rollout, correction = config.actor_rollout_ref.rollout, config.algorithm.rollout_correction
     for name in ("bypass_mode", "rollout_is", "rollout_rs") if correction else ():
-        if correction[name] and not config.actor_rollout_ref.rollout.calculate_log_probs:
+        if correction[name] and not rollout.calculate_log_probs:
             yield (
                 f"algorithm.rollout_correction.{name}={correction[name]} needs the rollout's log-probs: set "
                 "actor_rollout_ref.rollout.calculate_log_probs=True."
             )
+    if correction and correction.bypass_mode and rollout.name != "hf":
+        yield (
+            "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
+            f"{rollout.name} computes others than the actor: set it to False."
+        )
 
 
 def samples(config: DictConfig) -> Iterator[str]:
@@ -151,49 +121,28 @@ def greedy_validation(config: DictConfig) -> Iterator[str]:
         )
 
 
-def ray_cpus(config: DictConfig) -> Iterator[str]:
-    """The CPUs of the Ray that starts on this node; check_running_ray checks a Ray that is running."""
-    if joins_ray():
-        return
-    found, ranks = config.ray_kwargs.ray_init.num_cpus, config.trainer.n_gpus_per_node
-    found = cpus_of_machine() if found is None else found
-    sentence = _too_few_cpus(config, ranks, "trainer.n_gpus_per_node", found)
-    if sentence is not None:
-        more = "give the machine or container more CPUs"
-        if config.ray_kwargs.ray_init.num_cpus is not None:
-            more = f"raise ray_kwargs.ray_init.num_cpus={found}, which may be more than there are cores"
-        yield f"{sentence}: use fewer ranks (GPUS_PER_NODE in the scripts), or {more}."
-
-
-def check_running_ray(config: DictConfig) -> None:
-    """Reject a running Ray whose nodes together have too few CPUs; verl's ResourcePoolManager counts the GPUs."""
-    sentence = _too_few_cpus(config, ranks_of(config), RANKS, ray.cluster_resources().get("CPU", 0))
-    if sentence is not None:
-        raise UserError(f"{sentence}: use fewer ranks, or nodes with more CPUs (ray start --num-cpus).")
-
-
-def _too_few_cpus(config: DictConfig, ranks: int, named: str, found: float) -> str | None:
+def check_ray(config: DictConfig) -> None:
+    """Reject a Ray that runs with too few CPUs; verl's ResourcePoolManager counts the GPUs."""
     queue = config.transfer_queue.backend
     units = queue.SimpleStorage.num_data_storage_units if queue.storage_backend == "SimpleStorage" else 0
+    ranks, found = ranks_of(config), ray.cluster_resources().get("CPU", 0)
     needed = ranks * PER_RANK + units + OF_OTHERS
-    if needed <= found:
-        return None
-    return (
-        f"{ranks} ranks ({named}) and TransferQueue ({units} storage units) "
-        f"reserve {needed} of Ray's CPUs, and Ray has {found:g} and would wait for the others forever"
-    )
+    if needed > found:
+        raise UserError(
+            f"{ranks} ranks ({RANKS}) and TransferQueue ({units} storage units) reserve {needed} of Ray's CPUs, and "
+            f"Ray has {found:g} and would wait for the others forever: use fewer ranks (GPUS_PER_NODE in the scripts), "
+            "raise ray_kwargs.ray_init.num_cpus, which may be more than there are cores, or use nodes with more CPUs "
+            "(ray start --num-cpus)."
+        )
 
 
 # The order matters: a rule may rely on the ones before it.
 RULES = (
-    names,
     checkpoint_contents,
     reward_manager,
-    bypass_mode,
     rollout_correction,
     of_no_checkpoint,
     trainer_mode,
-    ray_cpus,
     model.sampled_as_trained,
     model.ulysses,
     model.micro_batches,
