@@ -159,7 +159,7 @@ $(STAMP_GPU): $(REQUIREMENTS_GPU)
 	$(PIP_GPU) check
 	@{ $(PIP_GPU) install --retries 1 --no-deps $(FLASH_ATTN) && $(BIN_GPU)/python -c "import flash_attn"; } || \
 		{ $(PIP_GPU) uninstall --yes flash-attn 2>/dev/null; echo "Warning: flash-attn could not be installed; training uses sdpa (docs/howto/install.md names other ways)."; }
-	@$(BIN_GPU)/dph version
+	-@$(BIN_GPU)/dph doctor
 	touch $@
 
 # Resolve requirements.txt for GPUs, with the versions of requirements-cpu.lock for all but torch.

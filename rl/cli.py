@@ -4,14 +4,11 @@ A subcommand's modules are imported when it runs; help loads only its parser.
 """
 
 import argparse
-import os
 import sys
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
-from types import ModuleType
 
-from rl.common.cli import output_folder, user_errors_exit
+from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.configuration.names import hint, verl_folder
 from rl.launch.commands import TRAIN_EXAMPLE
@@ -33,8 +30,7 @@ class Command:
     Attributes:
         example: the arguments of the help's example.
         program: "module", which has parser() and main(arguments), or "module:name", which has name_parser() and
-            name(arguments); an empty module means this one. The parser serves help and checks; the program returns
-            its exit code or None.
+            name(arguments). The parser serves help and checks; the program returns its exit code or None.
     """
 
     summary: str
@@ -42,22 +38,17 @@ class Command:
     program: str
 
     def parser(self) -> argparse.ArgumentParser:
-        module, name = self._found()
-        return getattr(module, f"{name}_parser" if name else "parser")()
+        module, _, name = self.program.partition(":")
+        return getattr(import_module(module), f"{name}_parser" if name else "parser")()
 
     def main(self, arguments: list[str]) -> int | None:
-        module, name = self._found()
-        return getattr(module, name or "main")(arguments)
-
-    def _found(self) -> tuple[ModuleType, str]:
         module, _, name = self.program.partition(":")
-        return import_module(module) if module else sys.modules[__name__], name
+        return getattr(import_module(module), name or "main")(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    words = ["version"] if words == ["--version"] else words
     with user_errors_exit():
         if not words or words[0].startswith("-"):
             return _without_command(words)
@@ -122,49 +113,6 @@ def _listed(prefix: str) -> str:
     )
 
 
-def _run_module(name: str, arguments: list[str]) -> None:
-    os.execv(sys.executable, [sys.executable, "-m", name, *arguments])
-
-
-evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evaluate", "export"))
-
-
-def evaluate_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Evaluate models; docs/reference/settings.md has the settings.")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--cfg", choices=("job",), help="job prints all settings, verl's too, with their values")
-    parser.add_argument("--resolve", action="store_true", help="with --cfg: replace references by values")
-    return parser
-
-
-def export_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m verl.dph.export",
-        description="Write a trained policy as a Hugging Face folder: weights, configuration, tokenizer and the run's\n"
-        "manifest (docs/howto/runs.md).",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
-    parser.add_argument("out", type=output_folder, metavar="OUT", help="a folder that does not exist yet")
-    parser.add_argument("--best", action="store_true", help="the checkpoint with the best validation, not the newest")
-    parser.add_argument("--trust-remote-code", action="store_true", help="run Python code of the model's folder")
-    return parser
-
-
-def version_parser() -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(description="Print the versions of this package and of what it runs on.")
-
-
-def version(arguments: list[str]) -> None:
-    import platform
-
-    from rl.common.installed import installed_version
-
-    for package in ("dph-rl", "verl", "torch", "vllm", "ray"):
-        sys.stdout.write(f"{package} {installed_version(package) or 'not installed'}\n")
-    sys.stdout.write(f"python {platform.python_version()}\n")
-
-
 # Of the list of commands, before the first command of each.
 HEADINGS = {
     "demo": "Try it\n",
@@ -200,12 +148,12 @@ COMMANDS = {
     "evaluate": Command(
         "sample checkpoints and report Pass@k, keep rate and styles",
         '"evaluate.models={base:MODEL,dph_js:RUN}" evaluate.benchmarks=[bird] evaluate.output=DIR',
-        ":evaluate",
+        "rl.launch.commands:evaluate",
     ),
     "export": Command(
         "write a trained policy as a Hugging Face folder",
         "outputs/llama-sql/my_run exported --best",
-        ":export",
+        "rl.launch.commands:export",
     ),
     "report": Command(
         "write report.json and report.html from sample files",
@@ -233,7 +181,6 @@ COMMANDS = {
         "scripts/llama/js_kl.sh my_run 0.2",
         "rl.checks.doctor",
     ),
-    "version": Command("print versions", "", ":version"),
 }
 # Commands whose arguments another process checks, and commands that need verl.
 PASS_ON = ("presample", "store", "train", "evaluate")

@@ -1,4 +1,4 @@
-"""The subcommands of `dph` that start the launcher: presample, store and train."""
+"""The subcommands of `dph` that start the launcher, presample, store and train, or a program of verl.dph."""
 
 import argparse
 import os
@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from textwrap import fill
 
+from rl.common.cli import output_folder
 from rl.common.errors import UserError
 from rl.configuration.methods import KINDS, PREPARATIONS, methods
 from rl.configuration.names import CHECKOUT
@@ -66,3 +67,32 @@ train_parser = partial(
     "the methods.",
     arguments="METHOD NAME [eta] [seed] (alpha: NAME [eta] [alpha] [seed]; most without D_pef: NAME [seed])",
 )
+
+
+def _run_module(name: str, arguments: list[str]) -> None:
+    os.execv(sys.executable, [sys.executable, "-m", name, *arguments])
+
+
+evaluate, export = (partial(_run_module, f"verl.dph.{name}") for name in ("evaluate", "export"))
+
+
+def evaluate_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Evaluate models; docs/reference/settings.md has the settings.")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--cfg", choices=("job",), help="job prints all settings, verl's too, with their values")
+    parser.add_argument("--resolve", action="store_true", help="with --cfg: replace references by values")
+    return parser
+
+
+def export_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m verl.dph.export",
+        description="Write a trained policy as a Hugging Face folder: weights, configuration, tokenizer and the run's\n"
+        "manifest (docs/howto/runs.md).",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="RUN", help="a run's folder, or one of its checkpoints (global_step_N)")
+    parser.add_argument("out", type=output_folder, metavar="OUT", help="a folder that does not exist yet")
+    parser.add_argument("--best", action="store_true", help="the checkpoint with the best validation, not the newest")
+    parser.add_argument("--trust-remote-code", action="store_true", help="run Python code of the model's folder")
+    return parser

@@ -13,7 +13,7 @@ from tests.programs import REPOSITORY
 
 PROMISED = (
     *("demo", "study", "prepare", "presample", "split", "store", "train"),
-    *("evaluate", "export", "report", "compare", "inspect", "audit", "scorer", "doctor", "version"),
+    *("evaluate", "export", "report", "compare", "inspect", "audit", "scorer", "doctor"),
 )
 HEAVY = {"asyncio", "fastapi", "hydra", "matplotlib", "numpy", "omegaconf", "pandas", "pyarrow", "pydantic", "ray"}
 HEAVY |= {"scipy", "sqlglot", "torch", "transformers", "verl"}

@@ -7,11 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rl.cli import export_parser
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError, file_errors
 from rl.common.text import in_bytes
 from rl.data.training_run import BEST, MANIFEST, RECORD, Run, checkpoint_folder, named_step, newest_checkpoint
+from rl.launch.commands import export_parser
 from verl.dph.sampling.checkpoint import MERGED_FROM, check_model, temporary_model_folder
 
 
