@@ -39,7 +39,7 @@ def uses_samples(data: DictConfig) -> bool:
 
 def moves_failures(data: DictConfig) -> bool:
     """Whether prompts of data.sft_files that fail the refinement are explored with those of data.sft_wrong_files."""
-    return not (data.sft_responses or uses_samples(data)) and data.sft_refinement_failures == "move"
+    return not (data.sft_responses or uses_samples(data))
 
 
 def asks_scorer(config: DictConfig, program: str) -> bool:

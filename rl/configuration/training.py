@@ -131,8 +131,6 @@ class Store(Section, at="data", may_change=True):
     sft_wrong_files: Path | None = None
     """With generate_sft: the prompts to explore (train_wrong.parquet). A run that explores this file explores with them
     the prompts whose refinement sample fails."""
-    sft_refinement_failures: Literal["move", "drop"] = "move"
-    """With generate_sft: explore a prompt whose refinement sample fails with those of sft_wrong_files, or drop it."""
     sft_coverage: Literal["mastered", "solved", "all"] = "mastered"
     """With generate_sft: which prompts are rehearsed. mastered: those of sft_files. solved: also those of
     sft_wrong_files that a sample of the pre-sampling solved. all: those of sft_files with all their samples, right or
@@ -181,8 +179,6 @@ class Trainer(Section, at="trainer", may_change=True):
     best_metric: str | None = None
     """best_checkpointed_iteration.txt names the checkpoint with the highest value of this validation metric. null:
     dph/val_accuracy, an estimate of Pass@1."""
-    tags: list = []
-    """The run's tags in wandb and swanlab."""
 
 
 # verl's settings whose wrong values would be noticed late or not at all.

@@ -135,12 +135,6 @@ def test_prompts_that_fail_are_explored_or_left_out_and_the_split_stays(trainer,
     assert explored_files(OmegaConf.create(explored | {"train_files": [wrong, failed]})) == [wrong, failed]
     for others in ([str(all_prompts)], [wrong, correct]):
         assert explored_files(OmegaConf.create(explored | {"train_files": others})) == others
-    (tmp_path / "pef.pt").unlink()
-    dropping = trainer(sft_refinement_failures="drop", sft_wrong_files="null")
-    prepare(dropping.config)
-    write(dropping)
-    assert dropping.events.count(SAMPLES) == 0  # the samples are there
-    assert explored_files(OmegaConf.create(explored)) == [wrong]
     write(again := trainer())
     assert again.events == [] and explored_files(OmegaConf.create(explored)) == [wrong, failed]
 

@@ -10,7 +10,7 @@ from verl.dph.training import tracking
 
 def test_a_later_log_has_a_later_name_wherever_the_clock_is(tmp_path, monkeypatch):
     """A resumed run's log comes last: readers take the files by name."""
-    settings = {"logger": ["file"], "tags": [], "default_local_dir": str(tmp_path / "run")}
+    settings = {"logger": ["file"], "default_local_dir": str(tmp_path / "run")}
     config = OmegaConf.create({"trainer": settings})
     logs, times = [], iter(["20260701-100000", "20260701-043000", "20260701-043001", "20260701-100001"])
     monkeypatch.setattr(tracking.time, "strftime", lambda *_: next(times))

@@ -1,4 +1,4 @@
-"""Environment variables of verl's loggers: folders and tags, which verl's Tracking does not pass on."""
+"""Environment variables of verl's loggers: their folders, which verl's Tracking does not pass on."""
 
 import os
 import time
@@ -10,13 +10,13 @@ from rl.data.training_run import LOGS
 
 
 def set_environment(config: DictConfig) -> None:
-    """Set the loggers' folders and the run's tags, unless they are set.
+    """Set the loggers' folders, unless they are set.
 
     A resumed run logs to a new file, because verl's file logger truncates the file that it opens. Call this before
     verl's Tracking is created.
 
     Args:
-        config: verl's trainer settings; read are trainer.logger, trainer.default_local_dir and trainer.tags.
+        config: verl's trainer settings; read are trainer.logger and trainer.default_local_dir.
     """
     run = Path(config.trainer.default_local_dir).absolute()
     os.environ.setdefault("VERL_FILE_LOGGER_PATH", str(_next_log(run / LOGS)))
@@ -26,9 +26,6 @@ def set_environment(config: DictConfig) -> None:
     os.environ.setdefault("WANDB_DIR", str(run))
     os.environ.setdefault("SWANLAB_LOG_DIR", str(run / "swanlab"))
     os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{run / 'mlruns.db'}")
-    if config.trainer.tags:
-        for name in ("WANDB_TAGS", "SWANLAB_TAGS"):
-            os.environ.setdefault(name, ",".join(map(str, config.trainer.tags)))
 
 
 def _next_log(folder: Path) -> Path:
