@@ -238,6 +238,18 @@ class VerlActor(Section, at=ACTOR):
     ppo_micro_batch_size_per_gpu: Count | None
 
 
+_Contents = list[Literal["model", "optimizer", "extra", "hf_model"]]
+
+
+class VerlCheckpoint(Section, at=f"{ACTOR}.checkpoint"):
+    # verl takes an unknown part for nothing: the checkpoint would be empty.
+    save_contents: _Contents
+    load_contents: _Contents
+
+
+class VerlCriticCheckpoint(VerlCheckpoint, at="critic.checkpoint"): ...
+
+
 class VerlOptimizer(Section, at=f"{ACTOR}.optim"):
     lr: PositiveOrZero
 
@@ -253,5 +265,6 @@ class VerlPolicyLoss(Section, at=f"{ACTOR}.policy_loss"):
 
 TRAINING = (
     *(Rehearsal, Eta, MicroBatch, CriticMicroBatch, Baselines, Store, Visits, Trainer),
-    *(VerlTrainer, VerlData, VerlAlgorithm, VerlRollout, VerlValidation, VerlActor, VerlOptimizer, VerlPolicyLoss),
+    *(VerlTrainer, VerlData, VerlAlgorithm, VerlRollout, VerlValidation, VerlActor, VerlCheckpoint),
+    *(VerlCriticCheckpoint, VerlOptimizer, VerlPolicyLoss),
 )

@@ -110,7 +110,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "data.train_batch_size x rollout.n=32 does not divide over 2 mini-batches x 3 data-parallel ranks",
         ),
         (SHORT | {TOKENS: 127}, "is less than the longest row, verl's padding of 128 tokens"),
-        ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents='weights' is unknown: use one of model, "),
+        ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents=['weights'] must be 'model', 'opt"),
         ({"actor_rollout_ref.rollout.mode": "sync"}, "verl rejects these settings: Error in call to target"),
     ],
 )

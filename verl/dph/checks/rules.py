@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 import ray
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from rl.checks.disk import CONTENT_BYTES
 from rl.checks.files import check_model, check_set
 from rl.common.errors import UserError
 from rl.common.ray_cpus import OF_OTHERS, PER_RANK
@@ -34,16 +33,6 @@ def check(config: DictConfig) -> None:
     if rehearses(config):
         check_set(config, "data.sft_files")
         check_set(config, "data.sft_pt")
-
-
-def checkpoint_contents(config: DictConfig) -> Iterator[str]:
-    """verl takes an unknown part of a checkpoint for nothing: the checkpoint would be empty."""
-    for role in model.roles(config):
-        for name in ("save_contents", "load_contents"):
-            # A frozen reference has no checkpoint.
-            for part in OmegaConf.select(config, f"{role.name}.checkpoint.{name}") or ():
-                if part not in CONTENT_BYTES:
-                    yield f"{role.name}.checkpoint.{name}={part!r} is unknown: use one of {', '.join(CONTENT_BYTES)}."
 
 
 def reward_manager(config: DictConfig) -> Iterator[str]:
@@ -138,7 +127,6 @@ def check_ray(config: DictConfig) -> None:
 
 # The order matters: a rule may rely on the ones before it.
 RULES = (
-    checkpoint_contents,
     reward_manager,
     rollout_correction,
     of_no_checkpoint,
