@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, finding in findings(options.script):
         if finding.status == "fail":
             failed.append(name)
-        sys.stdout.write(f"{name:<14} {finding.status:<8} {'; '.join(finding.sentence.splitlines())}\n")
+        sys.stdout.write(f"{name:<14} {finding.status:<8} {'; '.join(finding.found.splitlines())}\n")
         sys.stdout.flush()
     sys.stdout.write(f"\nFailed: {', '.join(failed)}.\n" if failed else "\nNo check failed.\n")
     return TO_MEND_EXIT_CODE if failed else 0
@@ -98,8 +98,8 @@ def run_findings(run: "Run", variables: dict[str, str], folder: Path) -> Iterato
                 variables = variables | UNSET_SCORER_VARIABLES | {"DPH_SCORER": stack.enter_context(server)}
                 begins = f"{config} starts: "
             except UserError as error:
-                instead = fail(str(error), f"its configuration is launch.scorer_config={config}.")
-        for name, finding in _printed(["verl.dph.checks", *run.words[1:]], variables, folder):
+                instead = fail(f"{error} (launch.scorer_config={config})")
+        for name, finding in _printed(["verl.dph.checks.run", *run.words[1:]], variables, folder):
             if name == "scorer":
                 finding = instead or replace(finding, found=begins + finding.found)
             yield name, finding

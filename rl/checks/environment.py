@@ -47,17 +47,14 @@ class Machine:
 def python(machine: Machine) -> Finding:
     found = f"{sys.version.split()[0]} ({sys.executable})"
     if not machine.on_cpu and sys.version_info[:2] != PYTHON_OF_GPUS:
-        return warn(
-            f"{found}: wheels of flash-attn for torch 2.11 with CUDA 13 exist only for 3.12",
-            "make the environment with Python 3.12.",
-        )
+        return warn(f"{found}: wheels of flash-attn for torch 2.11 with CUDA 13 exist only for 3.12: use that.")
     return ok(found)
 
 
 def verl(machine: Machine) -> Finding:
     version = installed_version("verl")
     if version != VERL:
-        return fail(f"{version or 'not installed'}: verl.dph overrides hooks of {VERL}", INSTALL)
+        return fail(f"{version or 'not installed'}, and verl.dph overrides hooks of {VERL}: {INSTALL}")
     return ok(version)
 
 
@@ -67,7 +64,7 @@ def shared_memory(machine: Machine) -> Finding:
         return skipped("needed with GPUs")
     free = shutil.disk_usage(SHM).free
     found = f"{free / GB:.3g} GB free in {SHM}"
-    return ok(found) if free >= GB else fail(found, "start the container with --ipc=host or a larger --shm-size.")
+    return ok(found) if free >= GB else fail(f"{found}: start the container with --ipc=host.")
 
 
 def ray_folder(machine: Machine) -> Finding:
@@ -76,11 +73,11 @@ def ray_folder(machine: Machine) -> Finding:
     try:
         usage = shutil.disk_usage(folder)
     except OSError as error:
-        return fail(f"RAY_TMPDIR={folder} cannot be used ({error.strerror})", "name a folder that exists.")
+        return fail(f"RAY_TMPDIR={folder} cannot be used ({error.strerror}): name a folder that exists.")
     found = f"{usage.free / GB:.3g} GB free in {folder}, for Ray"
     if 1 - usage.free / usage.total > FULL_DISK:
-        return fail(f"{found}: it is more than {FULL_DISK:.0%} full, and Ray stores no objects there", advice)
-    return warn(found, advice) if usage.free < LITTLE_DISK else ok(found)
+        return fail(f"{found}, more than {FULL_DISK:.0%} full, where Ray stores no objects: {advice}")
+    return warn(f"{found}: {advice}") if usage.free < LITTLE_DISK else ok(found)
 
 
 def torch(machine: Machine) -> Finding:
@@ -88,7 +85,7 @@ def torch(machine: Machine) -> Finding:
     if module is None or machine.on_cpu:
         return finding
     if module.version.cuda is None:
-        return fail(f"{finding.found} is built without CUDA", "use the environment of make install-gpu, or DEVICE=cpu.")
+        return fail(f"{finding.found} is built without CUDA: use the environment of make install-gpu, or DEVICE=cpu.")
     return ok(f"{finding.found}, CUDA {module.version.cuda}")
 
 
@@ -109,18 +106,16 @@ def gpus(machine: Machine) -> Finding:
             assert (ones @ ones).sum().item() == 64**3, f"GPU {number} multiplies wrongly"
     except Exception as error:  # torch raises what CUDA says
         return fail(
-            f"torch cannot use them ({_first_line(error)})",
-            "install NVIDIA's driver, start the container with --gpus all, or use DEVICE=cpu.",
+            f"torch cannot use them ({_first_line(error)}): install NVIDIA's driver, start the container with --gpus "
+            "all, or use DEVICE=cpu."
         )
     listed = f"{len(names)} x {' and '.join(sorted({*names}))}" if names else "none is visible"
     if len(names) < machine.ranks:
         return fail(
-            f"{listed}, and the run asks for {machine.ranks}", "lower GPUS_PER_NODE, or correct CUDA_VISIBLE_DEVICES."
+            f"{listed}, and the run asks for {machine.ranks}: lower GPUS_PER_NODE, or correct CUDA_VISIBLE_DEVICES."
         )
     if busy:
-        return warn(
-            f"{listed}; in use: {', '.join(busy)}", "end what uses them, or choose others in CUDA_VISIBLE_DEVICES."
-        )
+        return warn(f"{listed}; in use: {', '.join(busy)}: choose others in CUDA_VISIBLE_DEVICES.")
     return ok(f"{listed}, a product in bfloat16 on each")
 
 
@@ -138,11 +133,11 @@ def _imported(package: str, module: str = "") -> tuple[Finding, Any]:
     """The package's version and the imported module, or a failure and None."""
     version = installed_version(package)
     if version is None:
-        return fail("not installed", INSTALL), None
+        return fail(f"not installed: {INSTALL}"), None
     try:
         return ok(version), importlib.import_module(module or package)
     except Exception as error:  # a library that does not load
-        return fail(f"{version}: {_first_line(error)}", INSTALL), None
+        return fail(f"{version}: {_first_line(error)}: {INSTALL}"), None
 
 
 def _first_line(error: Exception) -> str:

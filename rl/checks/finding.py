@@ -28,17 +28,11 @@ class Finding:
 
     Attributes:
         status: ok; warn: it works, but as `found` says; fail: it does not work; skipped: there is nothing to check.
-        found: what is there, or a sentence that also says what to do.
-        advice: what to do; "" if `found` says it.
+        found: what is there; of a failure, a sentence that also says what to do.
     """
 
     status: Literal["ok", "warn", "fail", "skipped"]
     found: str
-    advice: str = ""
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.found.removesuffix('.')}: {self.advice}" if self.advice else self.found
 
 
 ok = partial(Finding, "ok")
@@ -67,9 +61,9 @@ def enforce(checks: Sequence[Check[Subject]], subject: Subject, without: Collect
             continue
         finding = check.look(subject)
         if finding.status == "fail":
-            raise UserError(finding.sentence)
+            raise UserError(finding.found)
         if finding.status == "warn":
-            logger.warning(finding.sentence)
+            logger.warning(finding.found)
 
 
 def look_at(checks: Sequence[Check[Subject]], subject: Subject) -> Iterator[tuple[str, Finding]]:
@@ -101,4 +95,4 @@ def _found(check: Check[Subject], subject: Subject) -> Finding:
         if sentence := find_user_error(error):
             return fail(sentence)
         lines = str(error).strip().splitlines() or [""]
-        return fail(f"the check itself failed ({type(error).__name__}: {lines[0]})", "report it with this line.")
+        return fail(f"the check itself failed ({type(error).__name__}: {lines[0]}): report it with this line.")

@@ -29,12 +29,10 @@ class Subject:
     Attributes:
         config: composed for the program; before or after rl.configuration.settle.settle.
         program: its module.
-        asks_hub: whether a model that is neither here nor in the Hub's cache is looked up there.
     """
 
     config: DictConfig
     program: str
-    asks_hub: bool = False
 
     @property
     def trains(self) -> bool:
@@ -124,7 +122,7 @@ def files(subject: Subject) -> Finding:
 def model(subject: Subject) -> Finding:
     """The model's folder holds a model, or its name may be one on the Hub."""
     path = str(subject.config.actor_rollout_ref.model.path)
-    check_model("actor_rollout_ref.model.path", path, ask_hub=subject.asks_hub)
+    check_model("actor_rollout_ref.model.path", path, ask_hub=False)
     return ok(path)
 
 

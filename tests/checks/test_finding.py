@@ -21,13 +21,13 @@ def sees(seen: list[str]):
 
 def test_a_program_stops_at_the_first_failure_and_logs_warnings(caplog):
     seen = []
-    checks = [Check("first", sees), Check("second", lambda _: warn("It is slow", "wait.")), Check("third", rejects)]
+    checks = [Check("first", sees), Check("second", lambda _: warn("It is slow: wait.")), Check("third", rejects)]
     with pytest.raises(UserError, match="a.b=3 is wrong"):
         enforce([*checks, Check("last", sees)], seen)
     assert seen == ["looked"] and "It is slow: wait." in caplog.text
     enforce(checks, seen, without=["third"])
     with pytest.raises(UserError, match="It is old: buy another."):
-        enforce([Check("", lambda _: fail("It is old.", "buy another."))], seen)
+        enforce([Check("", lambda _: fail("It is old: buy another."))], seen)
 
 
 def test_the_doctor_goes_on_and_skips_what_makes_no_sense():
@@ -38,7 +38,7 @@ def test_the_doctor_goes_on_and_skips_what_makes_no_sense():
         Check("disk", breaks),
         Check("data", sees),
     ]
-    found = {name: (finding.status, finding.sentence) for name, finding in look_at(checks, [])}
+    found = {name: (finding.status, finding.found) for name, finding in look_at(checks, [])}
     assert found == {
         "settings": ("fail", "a.b=3 is wrong: use 2."),
         "rules": ("skipped", "not checked, because of settings"),

@@ -220,5 +220,5 @@ def check_tokenizer(config: DictConfig) -> Finding:
     if (folder := Path(model.path).expanduser()).is_dir():
         require_weights(folder)
     elif not ((cached := cached_config(model.path)) and weight_files(cached.parent)):
-        return warn(f"{found}; no weights at {model.path} yet", "the run downloads them from the Hugging Face Hub.")
+        return warn(f"{found}; no weights at {model.path} yet: the run downloads them from the Hugging Face Hub.")
     return ok(found)

@@ -7,12 +7,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Collection, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from hydra.errors import InstantiationException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer.ppo.utils import need_reference_policy
@@ -21,17 +23,19 @@ from verl.utils.device import auto_set_device
 
 from rl.checks import run as without_verl
 from rl.checks.disk import check_room
-from rl.checks.files import asks_scorer, check_model, files_of
-from rl.checks.finding import Check, Finding, enforce, look_at, ok, skipped
+from rl.checks.files import asks_scorer, check_model, files_of, prompt_settings
+from rl.checks.finding import Check, Finding, enforce, look_at, ok, print_all, skipped
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from rl.configuration.names import EVALUATE, GREEDY_TEMPERATURE, MAIN, PRESAMPLE
-from rl.data.rows import Row, read_rows
+from rl.data.rows import SAMPLES, Row, iterate_rows, read_rows
 from rl.data.training_run import VERDICT, step_of
-from verl.dph.checks import data, model, rules, scorer, store
+from verl.dph.checks import model, rules, scorer, store
+from verl.dph.config.program import run_main
 from verl.dph.pef.refinement import explored_files
 from verl.dph.pef.row_sources import check_rows_to_write
 from verl.dph.reward.settings import scorer_settings
+from verl.dph.sampling.job import tokenized_prompts
 from verl.dph.sampling.rollout_engine import check_rollout
 from verl.dph.training import resume
 from verl.dph.training.config import has_critic, rehearses
@@ -39,6 +43,7 @@ from verl.dph.training.run_record import RunRecord
 
 logger = logging.getLogger(__name__)
 
+SHORT_WAIT_S = 5.0  # of dph doctor for the scorer; a run waits longer
 OTHER_STORE = "name another file in data.sft_pt (SFT_PT in the scripts)"
 FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
 
@@ -80,7 +85,7 @@ class Subject(without_verl.Subject):
     def rows(self) -> list[Row]:
         """The rows of the prompts, each of them checked."""
         if self.program == MAIN:
-            return data.rows(self.config)
+            return _rows(self.config)
         return read_rows(files_of(self.config.data.train_files))
 
 
@@ -99,9 +104,13 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> Su
 
 def findings(config: DictConfig, program: str, scorer_wait_s: float) -> Iterator[tuple[str, Finding]]:
     """The name and finding of every check, as soon as it ends; a failed check does not stop the others."""
-    subject = Subject(config, program, asks_hub=True)
+    subject = Subject(config, program)
     subject.scorer_wait_s = scorer_wait_s
     yield from look_at([*without_verl.CHECKS, *CHECKS[program]], subject)
+
+
+def _print_findings(program: str, config: DictConfig) -> None:
+    print_all(findings(config, program, SHORT_WAIT_S))
 
 
 def rules_of_training(subject: Subject) -> Finding:
@@ -197,7 +206,7 @@ def lengths(subject: Subject) -> Finding:
     """No prompt is longer than data.max_prompt_length, or those that are may be left out."""
     if subject.finished is not None or subject.writes_store:  # the check of the store counts its prompts' tokens
         return skipped("nothing is trained")
-    return ok(f"{data.check_lengths(subject.config):,} prompts are short enough to be trained on")
+    return ok(f"{_check_lengths(subject.config):,} prompts are short enough to be trained on")
 
 
 def pef_store(subject: Subject) -> Finding:
@@ -258,6 +267,54 @@ def with_verl(subject: Subject) -> Finding:
     return ok("they accept the settings")
 
 
+def _rows(config: DictConfig) -> list[Row]:
+    """The rows of the prompts for the store in a run that writes it, else of training and validation.
+
+    Raises:
+        UserError: a row is invalid (the message names its file, number and key), or a training file has a column that
+            training cannot use.
+    """
+    if config.actor_rollout_ref.actor.generate_sft:
+        names = prompt_settings(config.data)
+    else:
+        names = ["train_files", *(["val_files"] if config.data.val_files else [])]
+    unjudged = config.actor_rollout_ref.actor.generate_sft and config.data.sft_coverage == "all"
+    found = [row for name in names for row in iterate_rows(files_of(config.data[name]), unjudged=unjudged)]
+    if "train_files" in names:
+        _check_groups(config)
+    return found
+
+
+def _check_lengths(config: DictConfig) -> int:
+    """Count the tokens of all prompts: verl 0.9.1's agent loop cuts the beginning off a prompt that is too long.
+
+    Returns:
+        The number of prompts that are trained on.
+
+    Raises:
+        UserError: a prompt of training or validation is longer than data.max_prompt_length, and
+            data.filter_overlong_prompts does not leave it out.
+    """
+    found = {}
+    for key in ("train_files", "val_files"):
+        if key == "train_files" or config.data[key] != config.data.train_files:
+            try:
+                _, found[key] = tokenized_prompts(config, files_of(config.data[key]))
+            except UserError as error:
+                raise UserError(f"data.{key}: {error}") from None
+    return len(found["train_files"])
+
+
+def _check_groups(config: DictConfig) -> None:
+    for file in files_of(config.data.train_files):
+        if SAMPLES in pq.read_schema(file).names:
+            raise UserError(
+                f"{file} of data.train_files has a column {SAMPLES}, and training needs groups of "
+                f"rollout.n={config.actor_rollout_ref.rollout.n} responses: remove the column "
+                "(rollout.n sets the number for all prompts; data.val_files may have it)."
+            )
+
+
 _VALID = ("settings", "files", "model")
 # They run in this order. A new check is a function of the subject, and a line here.
 CHECKS: dict[str, tuple[Check[Subject], ...]] = {
@@ -281,3 +338,8 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
     # evaluate checks its benchmarks itself, and each model before it samples it.
     EVALUATE: (Check("rules", rules_of_sampling),),
 }
+
+
+if __name__ == "__main__":
+    # python -m verl.dph.checks.run PROGRAM [KEY=VALUE ...]: check a run and start nothing, for `dph doctor SCRIPT`.
+    run_main(partial(_print_findings, program := sys.argv.pop(1)), program)

@@ -89,7 +89,7 @@ def without_row(config: DictConfig) -> Finding | None:
     # A store of given responses is complete whatever the split.
     write = f"write the store again ({DELETE} first)" if "samples" in store.meta else "run dph store again"
     return warn(
-        f"{number_of(len(left), 'prompt')} of data.sft_files {has} no row in {path} and {are} {unused}",
+        f"{number_of(len(left), 'prompt')} of data.sft_files {has} no row in {path} and {are} {unused}: "
         f"if the split was made again after the store, {write}.",
     )
 
