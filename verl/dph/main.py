@@ -17,15 +17,13 @@ from verl.trainer import main_ppo
 from rl.common.console_log import console_log
 from rl.common.run_lock import sole_run
 from rl.common.signals import Stopped, stoppable_when_armed
-from rl.configuration.methods import next_step
 from rl.configuration.names import MAIN
 from rl.data.training_run import CONSOLE, resumes_at
 from verl.dph.checks.rules import check_ray
-from verl.dph.checks.run import check
-from verl.dph.config.program import chosen_experiment, run_main
+from verl.dph.checks.run import Finished, check
+from verl.dph.config.program import run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
 from verl.dph.objective import advantages
-from verl.dph.pef.row_sources import source_of
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, on_head, services_variables
 from verl.dph.training import tracking
 from verl.dph.training.run_record import RunRecord
@@ -93,22 +91,20 @@ def _start(config: DictConfig, folder: Path) -> None:
 
 
 def main(config: DictConfig) -> None:
-    run = check(config, MAIN)
+    try:
+        run = check(config, MAIN)
+    except Finished as finished:
+        sys.stdout.write(f"{finished}\n")
+        return
     with sole_run(run.folder, run.instead):
-        if run.finished is None:
-            try:
-                _start(config, run.folder)
-            except (KeyboardInterrupt, Stopped):
-                if not run.writes_store:
-                    sys.stderr.write(f"{resumes_at(run.folder)}\n")
-                raise
-    if run.writes_store:
-        if (experiment := chosen_experiment()) and config.data.sft_coverage != "all":  # of an anchor
-            # Rows that are not the refinement's are for the recipe (docs/howto/train.md).
-            method = "recipe" if source_of(config.data) else "js_kl"
-            sys.stdout.write(next_step(f"dph train {method} my_run", experiment))
-    else:
-        sys.stdout.write(f"{run.finished or RunRecord.load(run.folder).summary(config)}\n")
+        try:
+            _start(config, run.folder)
+        except (KeyboardInterrupt, Stopped):
+            if not run.writes_store:
+                sys.stderr.write(f"{resumes_at(run.folder)}\n")
+            raise
+    if not run.writes_store:
+        sys.stdout.write(f"{RunRecord.load(run.folder).summary(config)}\n")
 
 
 if __name__ == "__main__":

@@ -48,16 +48,18 @@ OTHER_STORE = "name another file in data.sft_pt (SFT_PT in the scripts)"
 FINISHED = "This run is finished: to go on, raise trainer.total_training_steps or trainer.total_epochs."
 
 
+class Finished(UserError):
+    """The run has no step left to train; the text is its summary."""
+
+
 class Subject(without_verl.Subject):
     """A run and what its checks read, once.
 
     Attributes:
         scorer_wait_s: seconds to wait for the scorer; None: as long as a run waits.
-        finished: the summary of a run without a step left to train, which the check `checkpoint` sets; else None.
     """
 
     scorer_wait_s: float | None = None
-    finished: str | None = None
 
     @property
     def writes_store(self) -> bool:
@@ -183,28 +185,25 @@ def checkpoint(subject: Subject) -> Finding:
         resume.check_unused(subject.folder, resumed)
     record = RunRecord.load(subject.folder)
     if record.is_finished(subject.config, step_of(resumed) or 0):
-        subject.finished = f"{FINISHED}\n{record.summary(subject.config)}"
-        return ok(FINISHED)
+        raise Finished(f"{FINISHED}\n{record.summary(subject.config)}")
     resume.check_parts(subject.config, resumed)
     return ok(f"resumes from {resumed.name}")
 
 
 def disk(subject: Subject) -> Finding:
     """The next checkpoints fit on the disk."""
-    if subject.finished is not None or subject.writes_store:
+    if subject.writes_store:
         return skipped("this run writes no checkpoints")
     return check_room(subject.config, has_critic(subject.config), resumes=subject.resumed is not None)
 
 
 def prompts(subject: Subject) -> Finding:
-    if subject.finished is not None:
-        return skipped("the run is finished")
     return ok(f"{len({row.origin for row in subject.rows}):,} prompts")  # validation may be of the same file
 
 
 def lengths(subject: Subject) -> Finding:
     """No prompt is longer than data.max_prompt_length, or those that are may be left out."""
-    if subject.finished is not None or subject.writes_store:  # the check of the store counts its prompts' tokens
+    if subject.writes_store:  # the check of the store counts its prompts' tokens
         return skipped("nothing is trained")
     return ok(f"{_check_lengths(subject.config):,} prompts are short enough to be trained on")
 
@@ -212,8 +211,6 @@ def lengths(subject: Subject) -> Finding:
 def pef_store(subject: Subject) -> Finding:
     """The store that the run reads belongs to it; the store that it writes can be written."""
     config = subject.config
-    if subject.finished is not None:
-        return skipped("the run is finished")
     if subject.writes_store:
         store.check_split(
             config.data, ("sft_files", "sft_wrong_files"), model_hash(config.actor_rollout_ref.model.path)
@@ -231,8 +228,6 @@ def answers(subject: Subject) -> Finding:
     config, path = subject.config, subject.config.reward.custom_reward_function.path
     if path != scorer.OUR_REWARD:
         return skipped(f"rewards come from {path}")
-    if subject.finished is not None:
-        return skipped("the run is finished")
     if not asks_scorer(config, subject.program):
         return skipped("nothing is judged")
     verdict = asyncio.run(scorer.check_scorer(config, subject.rows, subject.scorer_wait_s))
