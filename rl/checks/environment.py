@@ -6,29 +6,21 @@ module imports torch and vLLM.
 
 import importlib
 import importlib.util
-import os
 import shutil
 import sys
-import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-from rl.checks.finding import Check, Finding, fail, look_at, ok, print_all, skipped, warn
+from rl.checks.finding import Check, Finding, fail, look_at, ok, print_all, skipped
 from rl.common.installed import installed_version
-from rl.common.text import GB, in_bytes
+from rl.common.text import GB
 from rl.configuration.names import is_cpu
 
 # The version whose hooks verl.dph overrides.
 VERL = "0.9.1"
-PYTHON_OF_GPUS = (3, 12)
 INSTALL = (
     "install the environment (make install, with GPUs make install-gpu), and activate it or name its Python in PYTHON."
 )
-# A GPU is busy if more than this share of its memory is in use before a run; driver and the check itself take less.
-IN_USE = 0.05
-# Ray stores no objects on a disk that is fuller than this, and soon spills 10 GB.
-FULL_DISK = 0.95
-LITTLE_DISK = 10 * GB
 SHM = "/dev/shm"
 
 
@@ -45,10 +37,7 @@ class Machine:
 
 
 def python(machine: Machine) -> Finding:
-    found = f"{sys.version.split()[0]} ({sys.executable})"
-    if not machine.on_cpu and sys.version_info[:2] != PYTHON_OF_GPUS:
-        return warn(f"{found}: wheels of flash-attn for torch 2.11 with CUDA 13 exist only for 3.12: use that.")
-    return ok(found)
+    return ok(f"{sys.version.split()[0]} ({sys.executable})")
 
 
 def verl(machine: Machine) -> Finding:
@@ -67,19 +56,6 @@ def shared_memory(machine: Machine) -> Finding:
     return ok(found) if free >= GB else fail(f"{found}: start the container with --ipc=host.")
 
 
-def ray_folder(machine: Machine) -> Finding:
-    folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
-    advice = "make room, or name another folder with a short path in RAY_TMPDIR."
-    try:
-        usage = shutil.disk_usage(folder)
-    except OSError as error:
-        return fail(f"RAY_TMPDIR={folder} cannot be used ({error.strerror}): name a folder that exists.")
-    found = f"{usage.free / GB:.3g} GB free in {folder}, for Ray"
-    if 1 - usage.free / usage.total > FULL_DISK:
-        return fail(f"{found}, more than {FULL_DISK:.0%} full, where Ray stores no objects: {advice}")
-    return warn(f"{found}: {advice}") if usage.free < LITTLE_DISK else ok(found)
-
-
 def torch(machine: Machine) -> Finding:
     finding, module = _imported("torch")
     if module is None or machine.on_cpu:
@@ -95,13 +71,11 @@ def gpus(machine: Machine) -> Finding:
         return skipped("the device is the CPU: no NVIDIA GPU is visible here, or device= or DEVICE names it")
     import torch
 
-    names, busy = [], []
+    names = []
     try:
         torch.cuda.init()  # raises an error that says why no GPU is visible
         for number in range(torch.cuda.device_count()):
-            free, total = torch.cuda.mem_get_info(number)
             names.append(torch.cuda.get_device_name(number))
-            busy += [f"GPU {number} {in_bytes(total - free)}"] if total - free > IN_USE * total else []
             ones = torch.ones(64, 64, device=f"cuda:{number}", dtype=torch.bfloat16)
             assert (ones @ ones).sum().item() == 64**3, f"GPU {number} multiplies wrongly"
     except Exception as error:  # torch raises what CUDA says
@@ -114,8 +88,6 @@ def gpus(machine: Machine) -> Finding:
         return fail(
             f"{listed}, and the run asks for {machine.ranks}: lower GPUS_PER_NODE, or correct CUDA_VISIBLE_DEVICES."
         )
-    if busy:
-        return warn(f"{listed}; in use: {', '.join(busy)}: choose others in CUDA_VISIBLE_DEVICES.")
     return ok(f"{listed}, a product in bfloat16 on each")
 
 
@@ -149,7 +121,6 @@ CHECKS: tuple[Check[Machine], ...] = (
     Check("python", python),
     Check("verl", verl),
     Check("shared memory", shared_memory),
-    Check("Ray's disk", ray_folder),
     Check("torch", torch),
     Check("GPUs", gpus, needs=("torch",)),
     Check("vLLM", vllm, needs=("torch",)),

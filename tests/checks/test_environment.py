@@ -9,7 +9,6 @@ from rl.checks.environment import Machine
 @pytest.mark.parametrize(
     ("check", "on_cpu", "installed", "status", "words"),
     [
-        (environment.python, False, {}, "warn", "exist only for 3.12"),
         (environment.verl, True, {"verl": "0.10.0"}, "fail", "0.10.0, and verl.dph overrides hooks of 0.9.1"),
         (environment.vllm, False, {}, "fail", "not installed"),
         (environment.vllm, False, {"vllm": "0.24.0"}, "fail", "0.24.0: No module named 'vllm'"),
