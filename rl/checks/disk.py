@@ -35,9 +35,8 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     if not count:
         return skipped("the size of a checkpoint is not known: the model has no safetensors files here")
     # Of all nodes: they share the folder (docs/howto/cluster.md).
-    size = count * _bytes_per_parameter(config, actor, actor.fsdp_config)
-    if has_critic:
-        size += count * _bytes_per_parameter(config, config.critic, config.critic.fsdp)
+    roles = [actor, *[config.critic] * has_critic]
+    size = count * sum(CONTENT_BYTES[part] for role in roles for part in role.checkpoint.save_contents)
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"
@@ -50,11 +49,3 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
             "or OUTPUT_DIR to a larger disk."
         )
     return ok(found if kept else f"{found}; all are kept (trainer.max_actor_ckpt_to_keep)")
-
-
-def _bytes_per_parameter(config: DictConfig, role: DictConfig, engine: DictConfig) -> int:
-    """Bytes of a role's checkpoint. Every replica of fsdp_size ranks writes all shards; one rank, the hf_model."""
-    ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
-    copies = ranks // engine.fsdp_size if 0 < engine.fsdp_size < ranks else 1
-    parts = role.checkpoint.save_contents
-    return sum(CONTENT_BYTES[part] * (1 if part == "hf_model" else copies) for part in parts)

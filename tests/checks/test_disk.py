@@ -2,11 +2,9 @@
 
 import pytest
 
-from rl.checks.disk import check_room
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from rl.common.model_files import parameters_in_files
-from tests.training.conftest import ACTOR
 
 
 def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
@@ -26,15 +24,6 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     for kept, needed in ((1, 2), (2, 2), (3, 3)):
         with pytest.raises(UserError, match=f"and {needed} are there at a time"):
             run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": kept})
-
-
-def test_every_replica_of_the_mesh_writes_its_shards(run, monkeypatch):
-    """Two replicas of 2 ranks: 20,640 parameters x (2 x 12 bytes, and 4 of the Hugging Face folder)."""
-    monkeypatch.setattr("shutil.disk_usage", lambda path: usage_with(10**9))
-    contents = {f"{ACTOR}checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"]}
-    four = {"trainer.save_freq": 5, "trainer.n_gpus_per_node": 4, f"{ACTOR}fsdp_config.fsdp_size": 2}
-    sentence = check_room(run.config(four | contents), has_critic=False, resumes=False).found
-    assert sentence.startswith("a checkpoint takes about 0.578 MB")
 
 
 def test_weights_that_were_not_downloaded_are_no_safetensors_file(tmp_path):
