@@ -6,8 +6,7 @@ A run that finds one stops with a sentence (variables.py). For one release.
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 # Variables whose key is their name in lower case, by the key's section.
 _OF_SECTION = {
-    "launch": "BASELINE_FILES EXPLORED OVERLONG_BUFFER RAY_PORT SAMPLES SCORER_CONFIG SCORER_PORT TRAIN_CORRECT "
-    "TRAIN_UNSOLVED TRAIN_WRONG",
+    "launch": "BASELINE_FILES EXPLORED OVERLONG_BUFFER SAMPLES SCORER_CONFIG TRAIN_CORRECT TRAIN_UNSOLVED TRAIN_WRONG",
     "data": "MAX_PROMPT_LENGTH MAX_RESPONSE_LENGTH SFT_BATCH_SIZE SFT_COVERAGE SFT_RESPONSES SFT_RESPONSES_PER_PROMPT "
     "TRAIN_BATCH_SIZE",
     "trainer": "LOGGER PROJECT_NAME SAVE_FREQ TEST_FREQ",

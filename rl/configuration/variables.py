@@ -70,13 +70,11 @@ def known_variables() -> tuple[str, ...]:
 
 def check_variables(environment: Mapping[str, str]) -> None:
     """Reject variables that decided a run once and no longer do."""
-    # Kubernetes sets SCORER_PORT to an address for a service that is named scorer.
-    given = {name: environment[name] for name in REPLACED_BY if environment.get(name)}
     sentences = [
-        f"The environment variable {name} is not read any more: unset it, and give {REPLACED_BY[name]}={value} on the "
+        f"The environment variable {name} is not read any more: unset it, and give {key}={environment[name]} on the "
         "command line."
-        for name, value in given.items()
-        if not value.startswith("tcp://")
+        for name, key in REPLACED_BY.items()
+        if environment.get(name)
     ]
     if sentences:
         raise UserError("\n".join(sentences))

@@ -131,7 +131,7 @@ def test_variables_that_no_run_reads_any_more():
     assert {*REPLACED_BY.values()} <= keys and not {*REPLACED_BY} & {*known_variables()}
     with pytest.raises(UserError, match="TOTAL_STEPS is not read any more: unset it, and give trainer.total_"):
         check_variables({"TOTAL_STEPS": "3", "MODEL_PATH": "m"})
-    check_variables({"SCORER_PORT": "tcp://10.0.0.5:8000", "TOTAL_STEPS": ""})  # as Kubernetes sets it
+    check_variables({"TOTAL_STEPS": ""})
 
 
 @pytest.mark.parametrize("key", ["actor_rollout_ref.model.path", "critic.model.path"])
