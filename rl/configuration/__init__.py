@@ -1,7 +1,7 @@
 """Every setting that DPH-RL adds to verl's configuration, and verl's settings whose values it changes or checks.
 
-A setting is stated once, in the table of its program: training.py, presample.py or evaluate.py. sampling.py has the
-settings that the last two share, scorer.py those that all three share. Hydra's defaults, the checks before a run,
+A setting is stated once, in the table of its program: training.py, sampling.py (pre-sampling, and what it shares with
+evaluation) or evaluate.py. scorer.py has the settings that all three share. Hydra's defaults, the checks before a run,
 `--help`, docs/reference/settings.md, the actor's dataclass and the changes that a resumed run may make derive from
 these tables. Nothing here imports verl or torch.
 """

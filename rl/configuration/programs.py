@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration.evaluate import Evaluate
-from rl.configuration.presample import Data, Presample
-from rl.configuration.sampling import SAMPLING
+from rl.configuration.sampling import PRESAMPLE, SAMPLING
 from rl.configuration.scorer import SCORER
 from rl.configuration.setting import Section, Setting, settings_of
 from rl.configuration.training import TRAINING
@@ -36,7 +35,7 @@ PROGRAMS = {
     "dph_trainer": Program("Train.", (*TRAINING, *SCORER)),
     "presample": Program(
         "Pre-sample. It reads verl's settings of the model, the rollout, the data and the trainer's sizes.",
-        (Presample, Data, *SAMPLING, *SCORER),
+        (*PRESAMPLE, *SCORER),
     ),
     "evaluate": Program(
         "Evaluate models. It reads verl's settings of the rollout, the data and the trainer's sizes.",

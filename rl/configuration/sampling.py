@@ -1,10 +1,39 @@
-"""Prompts and rollout engine of pre-sampling and evaluation, the programs that sample without a trainer."""
+"""Settings of `python -m verl.dph.presample`, and of prompts and engine that `python -m verl.dph.evaluate` has too."""
 
 from typing import Any
 
-from rl.configuration.setting import Count, CountOrZero, PositiveOrZero, Section, Seed, Share, TopK
+from rl.configuration.setting import (
+    MISSING,
+    Count,
+    CountOrZero,
+    Path,
+    Paths,
+    PositiveOrZero,
+    Section,
+    Seed,
+    Share,
+    TopK,
+)
 
 _NODES: Any = "${trainer.nnodes}"
+
+
+class Presample(Section, at="presample"):
+    """What is sampled, and where it is written."""
+
+    n: Count = 8
+    """Samples per prompt, drawn with actor_rollout_ref.rollout's temperature, top_p, top_k and seed."""
+    output: Path = MISSING
+    """The file of samples, one JSON line each (rl/data/sample_file.py). An unfinished file with the same settings is
+    resumed."""
+    log_probs: bool = True
+    """Store the engine's log-prob of every response token; false halves the file."""
+    max_in_flight: Count | None = None
+    """Concurrent requests to the engine; null: twice what the replicas can batch."""
+
+
+class Data(Section, at="data"):
+    train_files: Paths | None
 
 
 class Prompts(Section, at="data"):
@@ -44,3 +73,4 @@ class Machines(Section, at="trainer"):
 
 
 SAMPLING = (Prompts, Rollout, Machines)
+PRESAMPLE = (Presample, Data, *SAMPLING)

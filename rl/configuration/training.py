@@ -1,11 +1,11 @@
 """Settings of training, `python -m verl.dph.main`. The experiments of verl/dph/config have the paper's values."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from rl.configuration import ACTOR
-from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.setting import (
     Count,
     CountOrZero,
@@ -26,6 +26,32 @@ ROLLOUT = "actor_rollout_ref.rollout"
 _RolloutTopK = Literal[0] | TopK
 
 _FailedRollouts = CountOrZero | Annotated[float, Field(ge=0, lt=1)]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """A divergence to the initial policy (formulas: docs/explanation/method.md; functions: objective/terms.py).
+
+    Attributes:
+        on: the rows on which sft_loss_form=auto computes it. "both": one half on D_pef and the other on D_exp;
+            "either": on D_pef if the run has a store, else on D_exp.
+        reads: the actor's settings that only this mode reads.
+    """
+
+    on: Literal["pef", "exp", "both", "either"] = "pef"
+    reads: tuple[str, ...] = ()
+
+
+# By the value of sft_loss_mode.
+DIVERGENCES = {
+    "forward": Divergence(reads=("sft_kl_estimator",)),
+    "js": Divergence(on="both", reads=("sft_js_exp_weight",)),
+    "js_low_var": Divergence(),
+    "reverse_kl": Divergence(on="exp"),
+    "alpha": Divergence(on="either", reads=("alpha_coeff",)),
+    "hellinger": Divergence(),
+    "chi_square": Divergence(),
+}
 
 
 class Rehearsal(Section, at=ACTOR):

@@ -6,7 +6,7 @@ import pytest
 
 from rl.checks.files import asks_scorer
 from rl.configuration.arguments import run_of
-from rl.launch.nodes import node_of
+from rl.launch.__main__ import node_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rl.cluster.ray_node import Node
 from rl.common.errors import UserError
 from rl.configuration.arguments import run_of
 from rl.configuration.variables import forget_empty_variables
-from rl.launch.nodes import node_of
+from rl.launch.__main__ import node_of
 from tests.programs import REPOSITORY
 from tests.scripts.conftest import composed_faster
 
@@ -146,8 +146,6 @@ def test_what_cannot_be_is_one_sentence(environment, said):
         ({}, False),
         ({"DPH_SCORER": "http://10.0.0.9:5001"}, True),
         ({"DPH_SCORER": "http://10.0.0.9:5001", "RAY_ADDRESS": "10.0.0.1:6379", "NNODES": "4"}, True),
-        # As Kubernetes sets it for a service named scorer; a run that joins a Ray does not read it.
-        ({"DPH_SCORER": "s:1", "RAY_ADDRESS": "10.0.0.1:6379", "SCORER_PORT": "tcp://10.0.0.5:8000"}, True),
     ],
 )
 def test_a_command_that_needs_nothing_around_it_is_started_directly(environment, direct):

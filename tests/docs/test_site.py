@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.programs import PROGRAMS
+from rl.configuration.training import DIVERGENCES
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
 from tests.docs.conftest import DOCS, site_module
 

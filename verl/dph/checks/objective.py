@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from rl.checks.files import files_of
-from rl.configuration.divergences import DIVERGENCES
-from rl.configuration.training import Baselines, Eta, Rehearsal
+from rl.configuration import ACTOR
+from rl.configuration.setting import settings_of
+from rl.configuration.training import DIVERGENCES, ETA, TRAINING
 from verl.dph.checks.model import data_parallel_ranks
 from verl.dph.objective.advantages import MAXRL, PKPO, W_REINFORCE
 from verl.dph.objective.eta import WITH_WARMUP
@@ -68,39 +69,35 @@ def loss_of_micro_batches(config: DictConfig) -> Iterator[str]:
 
 def unread(config: DictConfig) -> Iterator[str]:
     """Settings that this run does not read: its user would take it for another run."""
-    actor, algorithm = config.actor_rollout_ref.actor, config.algorithm
+    actor, estimator = config.actor_rollout_ref.actor, config.algorithm.adv_estimator
     if actor.generate_sft:
         return
     on_pef, on_exp = active_forms(config)
     has_term = on_pef or on_exp
     linear = (actor.sft_loss_mode, actor.sft_kl_estimator) == ("forward", "k1")
-    is_read = {name: mode == actor.sft_loss_mode for mode, other in DIVERGENCES.items() for name in other.reads}
-    is_read["sft_js_exp_weight"] &= on_pef and on_exp
-    is_read["sft_kl_estimator"] &= on_pef
-    is_read |= dict.fromkeys(("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form"), has_term)
-    is_read |= {"policy_loss_coeff": has_term, "sft_baseline": on_pef, "sft_log_ratio_max": on_pef and not linear}
-    is_read["sft_anchor_coeff"] = has_anchor(config)
-    is_read |= dict.fromkeys(("sft_importance_max", "sft_policy_log_ratio_max"), on_exp)
-    found = [(f"actor.{name}", actor[name], Rehearsal.default(name), read) for name, read in is_read.items()]
-    control, has_warmup = actor.sft_loss_control, actor.sft_loss_control.type in WITH_WARMUP
-    for name, read in {"type": has_term, "warmup_steps": has_warmup, "final_ratio": control.type == "cosine"}.items():
-        found.append((f"actor.sft_loss_control.{name}", control[name], Eta.default(name), read))
-    found += [
-        ("algorithm.pkpo_k", algorithm.pkpo_k, Baselines.default("pkpo_k"), algorithm.adv_estimator == PKPO),
-        (
-            "algorithm.w_reinforce_lambda",
-            algorithm.w_reinforce_lambda,
-            Baselines.default("w_reinforce_lambda"),
-            algorithm.adv_estimator == W_REINFORCE,
-        ),
-        ("data.sft_pt", config.data.sft_pt, None, on_pef),
-        ("data.sft_anchor_batch_size", config.data.sft_anchor_batch_size, None, has_anchor(config)),
-    ]
-    for key, value, default, read in found:
-        if not read and value not in (None, default):
+    reads = {name: mode == actor.sft_loss_mode for mode, other in DIVERGENCES.items() for name in other.reads}
+    reads["sft_js_exp_weight"] &= on_pef and on_exp
+    reads["sft_kl_estimator"] &= on_pef
+    reads |= dict.fromkeys(("sft_loss_coeff", "sft_loss_normalization", "sft_loss_form", "policy_loss_coeff"), has_term)
+    reads |= {"sft_baseline": on_pef, "sft_log_ratio_max": on_pef and not linear}
+    reads |= dict.fromkeys(("sft_importance_max", "sft_policy_log_ratio_max"), on_exp)
+    keys = {f"{ACTOR}.{name}": read for name, read in reads.items()} | {
+        f"{ETA}.type": has_term,
+        f"{ETA}.warmup_steps": actor.sft_loss_control.type in WITH_WARMUP,
+        f"{ETA}.final_ratio": actor.sft_loss_control.type == "cosine",
+        "algorithm.pkpo_k": estimator == PKPO,
+        "algorithm.w_reinforce_lambda": estimator == W_REINFORCE,
+        "data.sft_pt": on_pef,
+        f"{ACTOR}.sft_anchor_coeff": has_anchor(config),
+        "data.sft_anchor_batch_size": has_anchor(config),
+    }
+    defaults = {setting.key: setting.default for setting in settings_of(TRAINING)}
+    for key, read in keys.items():
+        value = OmegaConf.select(config, key)
+        if not read and value not in (None, defaults[key]):
             yield (
-                f"{key}={value} has no effect with {_mode(actor)} and adv_estimator={algorithm.adv_estimator}: remove "
-                "it, or choose what reads it."
+                f"{key}={value} has no effect with {_mode(actor)} and adv_estimator={estimator}: remove it, or choose "
+                "what reads it."
             )
 
 

@@ -9,9 +9,8 @@ from verl.trainer.ppo.utils import need_critic
 from verl.workers.config import FSDPActorConfig
 
 from rl.configuration import ACTOR
-from rl.configuration.divergences import DIVERGENCES
 from rl.configuration.setting import dataclass_fields
-from rl.configuration.training import TRAINING, Eta
+from rl.configuration.training import DIVERGENCES, TRAINING, Eta
 from verl.dph.objective.terms import Terms, terms_of
 
 _EtaSettings: Any = make_dataclass("_EtaSettings", dataclass_fields(Eta), frozen=True)
