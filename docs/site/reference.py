@@ -11,7 +11,7 @@ from rl.common import training_metrics as training
 from rl.configuration import CONFIG_DIR
 from rl.configuration.methods import PAPER, PREPARATION, methods
 from rl.configuration.programs import PROGRAMS
-from rl.configuration.setting import Setting
+from rl.configuration.setting import Setting, settings_of
 from rl.data.benchmarks import DATA_SOURCES, DATASETS, MATH, SQL, MathDataset, SqlDataset
 from rl.data.questions import TASK_PREFIX
 from rl.evaluation.measures import MEASURES, definitions
@@ -62,7 +62,7 @@ def _option(action: argparse.Action) -> str:
 def settings(config: str) -> str:
     """The settings of the program with `verl/dph/config/CONFIG.yaml` that verl lacks or has another default for."""
     parts: dict[str, list[str]] = {}
-    for setting in PROGRAMS[config].changed():
+    for setting in settings_of(PROGRAMS[config]):
         section, _, name = setting.key.rpartition(".")
         short = ".".join(section.split(".")[-2:])
         short = short if len(short) <= LONGEST_LABEL else section.split(".")[-1]

@@ -51,14 +51,8 @@ def check(config: DictConfig, program: str, without: Collection[str] = ()) -> No
 def settings(subject: Subject) -> Finding:
     """The type and range of each setting (rl/configuration)."""
     config = subject.config
-    check_composed(config, PROGRAMS[CONFIG_OF[subject.program]].sections)
-    ranks = f"{config.trainer.nnodes} x {config.trainer.n_gpus_per_node} ranks on {config.trainer.device}"
-    if subject.program != MAIN:
-        return ok(ranks)
-    if not subject.trains:
-        return ok(f"write the D_pef store {config.data.sft_pt}, {ranks}")
-    rollouts = f"{config.data.train_batch_size} prompts x {config.actor_rollout_ref.rollout.n} samples a step"
-    return ok(f"sft_loss_mode={config.actor_rollout_ref.actor.sft_loss_mode}, {rollouts}, {ranks}")
+    check_composed(config, PROGRAMS[CONFIG_OF[subject.program]])
+    return ok(f"{config.trainer.nnodes} x {config.trainer.n_gpus_per_node} ranks on {config.trainer.device}")
 
 
 def batch(subject: Subject) -> Finding:

@@ -10,12 +10,13 @@ from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, variables
 from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, no_setting, verl_folder
 from rl.configuration.programs import PROGRAMS
+from rl.configuration.setting import settings_of
 
 # Each program's file in CONFIG_DIR.
 CONFIG_OF = {MAIN: "dph_trainer", PRESAMPLE: "presample", EVALUATE: "evaluate"}
@@ -24,8 +25,11 @@ _UNKNOWN_KEY = re.compile(r"Could not (?:override|delete from config)[: .']+(?P<
 
 # The files of CONFIG_DIR use these resolvers, and include the settings' defaults.
 variables.register()
-for _name, _program in PROGRAMS.items():
-    ConfigStore.instance().store(f"{_name}_settings", _program.defaults())
+for _name, _sections in PROGRAMS.items():
+    _defaults = OmegaConf.create()
+    for _setting in settings_of(_sections):
+        OmegaConf.update(_defaults, _setting.key, _setting.default)
+    ConfigStore.instance().store(f"{_name}_settings", _defaults)
 
 
 def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None = None) -> DictConfig:

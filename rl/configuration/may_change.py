@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import settings_of
 
-_SECTIONS = PROGRAMS["dph_trainer"].sections
+_SECTIONS = PROGRAMS["dph_trainer"]
 
 # How an update is cut: not with a loss that chooses tokens within a micro-batch (resume.py).
 MICRO_BATCHES = ("*micro_batch_size*", "*max_token_len_per_gpu", "*use_dynamic_bsz")

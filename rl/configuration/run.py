@@ -12,6 +12,7 @@ from rl.configuration import compose, methods, variables
 from rl.configuration.names import device_of, is_cpu
 from rl.configuration.own_experiment import check_own_keys, check_taken
 from rl.configuration.programs import PROGRAMS
+from rl.configuration.setting import settings_of
 from rl.configuration.settle import settle
 
 
@@ -59,7 +60,7 @@ class Run:
             compose.CONFIG_OF[self.program], [f"experiment={base}", f"method={self.method.name}"]
         )
         # An experiment serves training too, whose settings another program does not have.
-        known = {setting.key: True for program in PROGRAMS.values() for setting in program.changed()}
+        known = {setting.key: True for sections in PROGRAMS.values() for setting in settings_of(sections)}
         check_own_keys(self.experiment, known | variables.raw(composed))
         # A method that prepares training has values of its own for some of its settings.
         prepares = self.method.launch["kind"] == methods.PREPARATION

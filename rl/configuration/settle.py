@@ -32,7 +32,7 @@ class Launch(Section, at=LAUNCH):
 _MODELS = ("actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path", "critic.model.path")
 # Files and folders: our settings with these types, and verl's.
 _FILES = {
-    *(key for program in PROGRAMS.values() for section in program.sections for key in section.paths()),
+    *(key for sections in PROGRAMS.values() for section in sections for key in section.paths()),
     *(f"trainer.{name}" for name in ("default_local_dir", "validation_data_dir", "rollout_data_dir")),
     *("trainer.resume_from_path", "actor_rollout_ref.model.lora_adapter_path"),
     *("reward.custom_reward_function.path", "actor_rollout_ref.rollout.agent.agent_loop_config_path"),

@@ -2,6 +2,7 @@
 
 from rl.common import time_limits as limits
 from rl.configuration.programs import PROGRAMS
+from rl.configuration.setting import settings_of
 from rl.scorer.config import MathSettings, ServerSettings, SqlSettings, TaskSettings
 
 
@@ -15,7 +16,7 @@ def test_those_who_wait_outlast_what_they_wait_for():
 
 
 def test_the_defaults_are_these_limits():
-    client = {setting.key: setting.default for setting in PROGRAMS["dph_trainer"].changed()}
+    client = {setting.key: setting.default for setting in settings_of(PROGRAMS["dph_trainer"])}
     (timeout,) = (value for key, value in client.items() if key.endswith("reward_kwargs.timeout"))
     assert timeout == limits.CLIENT_REQUEST_S
     assert ServerSettings().request_seconds == limits.REQUEST_S

@@ -11,7 +11,7 @@ from rl.common.errors import UserError
 from rl.configuration.compose import compose
 from rl.configuration.evaluate import Evaluate
 from rl.configuration.programs import PROGRAMS
-from rl.configuration.setting import MISSING, Count, Paths, Positive, Section, Share, TopK, violations
+from rl.configuration.setting import MISSING, Count, Paths, Positive, Section, Share, TopK, settings_of, violations
 from rl.configuration.training import Rehearsal
 from rl.evaluation.outputs import NO_STYLES
 from rl.metrics.styles import BY_PREFIX, BY_STRUCTURE
@@ -63,11 +63,11 @@ def names(section: type[Section], name: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_setting_is_stated_once_and_its_default_is_allowed(program):
-    keys = [f"{section.at}.{name}" for section in PROGRAMS[program].sections for name in section.model_fields]
+    keys = [f"{section.at}.{name}" for section in PROGRAMS[program] for name in section.model_fields]
     assert len(set(keys)) == len(keys)
-    assert all(setting.help for setting in PROGRAMS[program].changed())
+    assert all(setting.help for setting in settings_of(PROGRAMS[program]))
     config = compose(program)
-    assert not [found for section in PROGRAMS[program].sections for found in violations(config, section)]
+    assert not [found for section in PROGRAMS[program] for found in violations(config, section)]
 
 
 def test_the_divergences_and_forms_are_those_that_are_implemented():

@@ -12,7 +12,6 @@ from omegaconf import OmegaConf
 from rl.common.cli import user_errors_exit
 from rl.configuration import CONFIG_DIR
 from rl.configuration.compose import CONFIG_OF, check_additions, override_errors_explained
-from rl.configuration.programs import usage
 from rl.configuration.settle import settle
 from rl.configuration.variables import check_variables, forget_empty_variables
 from verl.dph.config.device_choice import add_device, check_device
@@ -28,9 +27,6 @@ def run_main(job: Callable, program: str) -> None:
         program: the module, such as "verl.dph.main".
     """
     config_name = CONFIG_OF[program]
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        sys.stdout.write(usage(f"python -m {program}", config_name))
-        return
     sys.argv[1:] = add_device(sys.argv[1:])
 
     @functools.wraps(job)
