@@ -315,7 +315,7 @@ _VALID = ("settings", "files", "model")
 CHECKS: dict[str, tuple[Check[Subject], ...]] = {
     MAIN: (
         Check("rules", rules_of_training, needs=("settings", "model")),
-        Check("tokenizer", tokenizer, needs=("model",)),
+        Check("tokenizer", tokenizer, needs=("rules",)),
         Check("checkpoint", checkpoint, needs=(*_VALID, "rules")),
         Check("disk", disk, needs=(*_VALID, "rules", "checkpoint")),
         Check("data", prompts, needs=("settings", "files")),
@@ -326,7 +326,7 @@ CHECKS: dict[str, tuple[Check[Subject], ...]] = {
     ),
     PRESAMPLE: (
         Check("rules", rules_of_sampling, needs=("settings", "model")),
-        Check("tokenizer", tokenizer, needs=("model",)),
+        Check("tokenizer", tokenizer, needs=("rules",)),
         Check("data", prompts, needs=("settings", "files")),
         Check("scorer", answers, needs=("data",)),
     ),
