@@ -66,23 +66,20 @@ def read_evaluation(folder: Path) -> ReportSpec:
     """The specification of the report of a run or an evaluation."""
     if (folder / SPEC).is_file():
         return read_spec(folder / SPEC)
-    record = read_record(folder)
-    if record is None:
-        raise UserError(f"{folder} is neither a run nor an output folder of `dph evaluate` (it has no {SPEC}).")
-    if record["step"] < record["total_steps"]:
+    record, path = read_record(folder), folder / EVALUATION / SPEC
+    if record and record["step"] < record["total_steps"]:
         raise UserError(
             f"{folder} has not ended (step {record['step']} of {record['total_steps']}): let it finish, or compare its "
             "checkpoints with dph evaluate."
         )
-    path = folder / EVALUATION / SPEC
     if not path.is_file():
         raise UserError(
-            f"{folder} has no samples to compare: evaluate it into {folder / EVALUATION} (the command that training "
-            "ends with)."
+            f"{folder} is neither an output folder of `dph evaluate` nor a run with an evaluation: there is no {path}, "
+            "which the command at the end of training makes."
         )
     spec = read_spec(path)
     steps = [evaluated_step(spec, model) for model in spec.trained]
-    if record["step"] not in steps and None not in steps:
+    if record and record["step"] not in steps and None not in steps:
         raise UserError(
             f"{folder} was evaluated at step {steps[0]} and is at step {record['step']}: evaluate its newest "
             f"checkpoint, or compare the evaluation by its own folder, {folder / EVALUATION}."
@@ -97,19 +94,20 @@ def evaluated_step(spec: ReportSpec, name: str) -> int | None:
 
 
 def _require_same_base(folder: Path, spec: ReportSpec, first: ReportSpec) -> None:
-    of_both = [s.methods[BASE].splits[s.splits[0]].samples for s in (first, spec)]
-    hashes = [read_metadata(path).model_hash for path in of_both]
-    if hashes[0] != hashes[1]:
-        raise UserError(
-            f"{folder} was evaluated against another base model ({of_both[1]}) than the first run "
-            f"({of_both[0]}): compare runs with one base."
-        )
+    """Raise UserError unless both evaluations drew one base on the same prompts with the same settings."""
     for key in ("splits", "styles", "styles_by", "solved_in"):
         own, other = (sorted(of.splits) if key == "splits" else getattr(of, key) for of in (spec, first))
         if own != other:
             raise UserError(
                 f"{folder} was evaluated with {key} {own} and the first run with {other}: evaluate both "
                 "again with the same settings (their samples are kept)."
+            )
+    for split, files in spec.methods[BASE].splits.items():
+        of_first = first.methods[BASE].splits[split].samples
+        if difference := read_metadata(files.samples).difference(read_metadata(of_first), besides=("seed",)):
+            raise UserError(
+                f"{folder} was evaluated otherwise than the first run: the base's {files.samples} has {difference} as "
+                f"{of_first} has; evaluate both with one base, the same data files and the same settings."
             )
 
 
@@ -122,11 +120,13 @@ def _are_there(spec: ReportSpec, split: str, files: Sequence[Path]) -> bool:
 def specs_of_seeds(methods: Mapping[str, Sequence[Path]]) -> dict[int, ReportSpec]:
     """{seed: specification of its report} of {method: absolute paths of its runs, one per seed}."""
     found = {}
+    first = read_evaluation(next(iter(methods.values()))[0])
     for number, seed in enumerate(_seeds(methods)):
         runs = {method: of[number] for method, of in methods.items()}
         for run in runs.values():
-            if (models := len(read_evaluation(run).trained)) != 1:
+            if (models := len((spec := read_evaluation(run)).trained)) != 1:
                 raise UserError(f"--seeds: {run} holds an evaluation of {models} models: name a run per seed.")
+            _require_same_base(run, spec, first)
         found[seed] = comparison_spec(runs, f"Training runs compared, seed {seed}")
     for method in methods:
         steps = {evaluated_step(spec, method) for spec in found.values()}

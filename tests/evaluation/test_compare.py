@@ -141,6 +141,11 @@ def test_seeds_of_methods_are_compared_as_the_study_does(evaluated, tmp_path, ca
     assert cli.main(["compare", "--seeds", *words[1:], words[0], "--out", "out"]) == 0
     assert capsys.readouterr().out.startswith("Mean over seeds 7, 8 ± ") and Path("out/seed_7/report.json").is_file()
     assert list(json.loads(Path("out/seeds.json").read_text())["differences"]) == ["grpo - js"]
+    # A mean over seeds is of one evaluation: same data, same sampling.
+    for run in ("grpo_2", "js_2"):
+        for path in Path(run, "evaluation").glob("*.0.meta.json"):
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"temperature": 0.6}))
+    assert "base.0.jsonl has temperature 0.6, not 1.0 as" in compare(capsys, "--seeds", *words, out=Path("out"))[2]
 
 
 @pytest.mark.parametrize(
@@ -195,22 +200,20 @@ def test_what_cannot_be_compared_is_one_sentence(evaluated, tmp_path, capsys, mo
     ):
         assert sentence in rejected(*words)
     js = evaluated("js", ("in_domain",), 1.0)
-    assert "none is neither a run nor an output folder of `dph evaluate` (it has no spec.json)" in rejected(
-        js, tmp_path / "none"
-    )
+    bare, running = made_up_run(tmp_path / "bare"), made_up_run(tmp_path / "running", total_steps=9)
+    assert f"nor a run with an evaluation: there is no {bare}/evaluation/spec.json" in rejected(js, bare)
+    assert "running has not ended (step 2 of 9): let it finish" in rejected(js, running)
     for words in ([js], ["--seeds", f"js={js}"]):
         code, _, err = compare(capsys, *words, out=js / "evaluation")
         assert code == 2 and f"--out {js / 'evaluation'} holds one of the evaluations that are compared" in err
     several = tmp_path / "several"
     assert compare(capsys, js, evaluated("other", ("in_domain",), 1.0), out=several)[0] == 0
     assert f"--seeds: {several} holds an evaluation of 2 models" in rejected("--seeds", f"js={several}")
-    running = made_up_run(tmp_path / "running", total_steps=9)
-    assert "running has not ended (step 2 of 9): let it finish" in rejected(js, running)
     older = evaluated("older", ("in_domain",), 1.0, step=1)
     said = f"{older} was evaluated at step 1 and is at step 2: evaluate its newest checkpoint, or"
     assert said in rejected(js, older)
     folders = f"js={js / 'evaluation'},{older / 'evaluation'}"
     assert "the runs were evaluated at different steps (1, 2)" in rejected("--seeds", folders)
-    assert "against another base model" in rejected(js, evaluated("grpo", ("in_domain",), 1.0, base="other"))
+    assert "has model_hash " in rejected(js, evaluated("grpo", ("in_domain",), 1.0, base="other"))
     far = evaluated("far", ("far",), 1.0)
     assert f"{far} was evaluated with splits ['far'] and the first run with ['in_domain']" in rejected(js, far)
