@@ -140,11 +140,6 @@ def rejected(folder: Path) -> dict[str, dict]:
         },
         "evaluate.splits has 'mine.greedy', and files": {"splits": {"mine.greedy": str(folder / "other.parquet")}},
         "evaluate.models has bsae and no base, and evaluate.base is null, so there": {"models": {"bsae": base}},
-        "first has a report of grpo on amc23, bird. This one would": {
-            "output": stored,
-            "models": {"base": base, "js": run},
-            "benchmarks": ["bird"],
-        },
         "evaluate.models.js=./typo holds no config.json": {"models": {"base": base, "js": "./typo"}},
     }
 

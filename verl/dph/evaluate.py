@@ -38,7 +38,6 @@ from rl.evaluation.outputs import (
     SAMPLED,
     SPEC,
     check_base,
-    check_report,
     evaluation_spec,
     pass_table,
     require_base_judged_alike,
@@ -290,8 +289,6 @@ def _checked(config: DictConfig) -> dict[str, Split]:
             f"evaluate.models has {listed(evaluate.models)} and no {BASE}, and evaluate.base is null, so there is "
             f"nothing to compare with: name the initial policy {BASE}, or set evaluate.report=False."
         )
-    if evaluate.report:
-        check_report(Path(evaluate.output).expanduser(), evaluate.models, splits)
     for name, split in splits.items():
         if evaluate.report and split.settings.n < evaluate.solved_in:
             raise UserError(
