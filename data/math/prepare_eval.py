@@ -2,7 +2,6 @@
 
     python data/math/prepare_eval.py --download
     python data/math/prepare_eval.py --input evaluation/data
-    python data/math/prepare_eval.py --file aime25=aime2025.jsonl --file math500=MATH-500/test.jsonl
 
 docs/reference/files.md describes the rows.
 """

@@ -12,7 +12,7 @@ from typing import Any
 
 from rl.common.errors import UserError, file_errors
 from rl.common.parquet_file import open_parquet, rows_in
-from rl.data.json_text import HALF_A_PAIR, loads_or_none
+from rl.data.json_text import loads_or_none
 from rl.data.rows import Row
 
 _HINT = "it needs response, and id or prompt"
@@ -55,10 +55,6 @@ def _response(row: Any, origin: str) -> GivenResponse:
     response, id, prompt, source = (row.get(name) for name in ("response", "id", "prompt", "source"))
     if not isinstance(response, str) or not response:
         raise UserError(f"{origin}: response is {str(response)[:80]!r}, not a text: {_HINT}.")
-    try:
-        f"{response}{source}".encode()
-    except UnicodeEncodeError as error:
-        raise UserError(f"{origin}: {HALF_A_PAIR}: correct the row or leave it out.") from error
     if isinstance(prompt, list) and all(isinstance(message, dict) for message in prompt):
         prompt = _messages(prompt)
     name = prompt if id is None else id

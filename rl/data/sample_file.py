@@ -11,14 +11,16 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog
 from rl.common.cli import existing_part
 from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import short
-from rl.data.json_text import line_of, loads, record_of
+from rl.data.json_text import line_of, loads_or_none, record_of
 from rl.data.metadata_file import check_metadata, metadata_path
 
 FORMAT = "dph-samples/1"
@@ -83,7 +85,7 @@ class SampleMetadata:
     temperature: float
     top_p: float
     top_k: int
-    n: int  # samples per prompt
+    n: Annotated[int, Field(ge=1, le=MOST_SAMPLES)]  # samples per prompt
     seed: int
     max_response_length: int
     data_files: dict[str, str]  # path: sha256
@@ -119,6 +121,7 @@ class SampleMetadata:
         return None
 
 
+_METADATA = TypeAdapter(SampleMetadata)
 # The fields that say which model drew the samples.
 HASHES = ("model_hash", "tokenizer_hash", "config_hash")
 
@@ -159,31 +162,21 @@ def holds_samples_of(samples: Path, metadata: SampleMetadata) -> bool:
 
 def read_metadata(samples: Path) -> SampleMetadata:
     """The metadata beside a samples file."""
-    if samples.is_dir():
-        raise UserError(f"{samples} is a folder: name the .jsonl in it.")
-    if samples.suffix == ".parquet":
-        raise UserError(f"{samples} is a parquet, not samples: name the .jsonl of dph presample.")
     path = metadata_path(samples)
-    what = f"{path}, the metadata of {samples.name},"
-    try:
-        with file_errors(what, "read", "copy it too, or sample again into another file"):
-            if not (path.exists() or samples.exists()):
-                raise UserError(f"There are no samples at {samples}: draw them first (dph presample sampling).")
-            content = loads(path.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON: sample again into another file.") from error
+    with file_errors(f"{path}, the metadata of {samples.name},", "read", "copy it too, or sample again"):
+        if not (path.exists() or samples.exists()):
+            raise UserError(f"There are no samples at {samples}: draw them first (dph presample sampling).")
+        text = path.read_bytes()
+    content = loads_or_none(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UserError(f"{path} is not of the format {FORMAT}: sample again into another file.")
-    fields = dataclasses.fields(SampleMetadata)
-    missing = [field.name for field in fields if field.name not in content]
-    if missing:
-        raise UserError(f"{path} lacks {', '.join(missing)}: sample again into another file.")
-    for field in fields:
-        value = content[field.name]
-        if not _fits(value, field.type) or (field.name == "n" and not 1 <= value <= MOST_SAMPLES):
-            found = str(value)[:80]
-            raise UserError(f"{path}: {field.name} is {found!r}, which no run writes: sample again into another file.")
-    return SampleMetadata(**{field.name: content[field.name] for field in fields})
+    try:
+        return _METADATA.validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(
+            f"{path}: {first['loc'][0]} is missing or wrong ({first['msg']}): sample again into another file."
+        ) from error
 
 
 def read_samples(samples: Path) -> Iterator[SampleRecord]:
@@ -313,11 +306,3 @@ def _parse_pending(line: bytes) -> PendingResponse | None:
     if response is None or type(response.id) is not int or type(response.sample) is not int:
         return None
     return response if isinstance(response.response_ids, list) and isinstance(response.seconds, int | float) else None
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a JSON value is of a field's type, such as dict[str, str]."""
-    if arguments := get_args(kind):
-        parts = value.values() if isinstance(value, dict) else value
-        return isinstance(value, get_origin(kind)) and all(_fits(part, arguments[-1]) for part in parts)
-    return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)

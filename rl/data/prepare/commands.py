@@ -71,7 +71,7 @@ def dapo(arguments: list[str]) -> None:
     options = dapo_parser().parse_args(arguments)
     files = [Input(path) for path in options.input or ()]
     if options.download:
-        files += download({"math_dapo": MATH_DATASETS["math_dapo"].hub}, then="pass it with --input").values()
+        files += download({"math_dapo": MATH_DATASETS["math_dapo"].hub}).values()
     sys.stdout.write(prepare_dapo(files, options.output))
 
 
@@ -84,9 +84,8 @@ def math_eval_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--output", type=output_folder, default=Path("data/math"), metavar="DIR", help="default: %(default)s")
     add("--input", type=Path, metavar="DIR", help="folder with NAME/test.jsonl for each test set")
-    add("--file", action="append", default=[], metavar="NAME=FILE", help="one test set's file; repeatable")
-    add("--download", action="store_true", help="fetch what --input and --file lack from the Hugging Face Hub")
-    add("--only", nargs="+", default=[], metavar="NAME", help="these test sets (default: all found)")
+    add("--download", action="store_true", help="fetch what --input lacks from the Hugging Face Hub")
+    add("--only", nargs="+", default=[], choices=MATH_TESTS, metavar="NAME", help="these test sets (default: all)")
     return parser
 
 
@@ -94,9 +93,9 @@ def math_eval(arguments: list[str]) -> None:
     from rl.data.prepare.math import find_test_sets, prepare_test_set
 
     options = math_eval_parser().parse_args(arguments)
-    if options.input is None and not options.file and not options.download:
-        raise UserError("The test sets have no source: give --input DIR, --file NAME=FILE or --download.")
-    found = find_test_sets(options.input, options.file, options.only, fetch=options.download)
+    if options.input is None and not options.download:
+        raise UserError("The test sets have no source: give --input DIR or --download.")
+    found = find_test_sets(options.input, options.only, fetch=options.download)
     for name, source in found.items():
         sys.stdout.write(prepare_test_set(name, source, options.output / f"{name}.parquet"))
     missing = [name for name in MATH_TESTS if name not in found and not options.only]

@@ -64,42 +64,24 @@ def prepare_dapo(files: Sequence[Input], output: Path) -> str:
     return f"{rows} rows; {repeated} of them repeat an earlier one.\n{writer.summary()}"
 
 
-def find_test_sets(
-    folder: Path | None, files: Sequence[str], wanted: Sequence[str], *, fetch: bool
-) -> dict[str, Input]:
+def find_test_sets(folder: Path | None, wanted: Sequence[str], *, fetch: bool) -> dict[str, Input]:
     """Find or download the file of each test set, by its name.
 
     Args:
         folder: has NAME/test.jsonl, NAME.jsonl or the same as .parquet or .json.
-        files: texts NAME=FILE, which override the folder.
         wanted: names of test sets; [] for all that are found.
         fetch: whether to download missing files.
     """
-    found: dict[str, Input] = {}
-    for text in files:
-        name, equals, file = text.partition("=")
-        if not equals or name not in MATH_TESTS:
-            raise UserError(f"--file {text} is not NAME=FILE with a NAME of {', '.join(MATH_TESTS)}.")
-        found[name] = Input(Path(file))
-    if unknown := [name for name in wanted if name not in MATH_TESTS]:
-        raise UserError(f"--only {unknown[0]} is not a test set: give some of {', '.join(MATH_TESTS)}.")
-    if unused := [name for name in found if wanted and name not in wanted]:
-        raise UserError(f"--file {unused[0]}={found[unused[0]].path} is not among --only {' '.join(wanted)}: add it.")
-    if folder is not None:
-        if not folder.is_dir():
-            raise UserError(f"--input {folder} is not a folder: give the one with the test sets.")
-        found = _in_folder(folder) | found
+    if folder is not None and not folder.is_dir():
+        raise UserError(f"--input {folder} is not a folder: give the one with the test sets.")
+    found = {} if folder is None else _in_folder(folder)
     absent = [name for name in wanted or MATH_TESTS if name not in found]
     if fetch:
-        then = "name each after its test set, such as aime24.parquet, and pass their folder with --input"
-        found |= download({name: MATH_TESTS[name].hub for name in absent}, then=then)
-    elif absent and wanted:
-        where = f"in --input {folder}" if folder is not None else "without --input"
-        raise UserError(f"There is no {absent[0]}/test.jsonl {where}: give its file with --file {absent[0]}=FILE.")
-    elif not found:
+        found |= download({name: MATH_TESTS[name].hub for name in absent})
+    elif absent and (wanted or not found):
         raise UserError(
-            f"No test set is found in --input {folder}: give a folder with NAME/test.jsonl or NAME.parquet, for a NAME "
-            f"of {', '.join(MATH_TESTS)}."
+            f"There is no {absent[0]}/test.jsonl or {absent[0]}.parquet in --input {folder}: give the folder of the "
+            f"test sets ({', '.join(MATH_TESTS)}), or --download."
         )
     return {name: found[name] for name in wanted or MATH_TESTS if name in found}
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from rl.common.errors import UserError, file_errors
 from rl.common.parquet_file import open_parquet, rows_in
 from rl.data.benchmarks import HubFile
-from rl.data.json_text import loads, loads_or_none
+from rl.data.json_text import loads_or_none
 
 _PARQUET_BATCH = 4096
 _HINT = "give the benchmark's file, or one of your own in its layout"
@@ -28,40 +28,32 @@ class Input:
     commit: str | None = None
 
 
-def download(wanted: Mapping[str, HubFile], *, then: str) -> dict[str, Input]:
-    """Download the files that the cache lacks.
-
-    Args:
-        wanted: files by the name of the data set.
-        then: the error's advice for files that were fetched by hand.
-    """
+def download(wanted: Mapping[str, HubFile]) -> dict[str, Input]:
+    """Download the files that the cache lacks; {name of the data set: file}."""
     import httpx
+    from huggingface_hub import hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         return {name: _fetch(hub) for name, hub in wanted.items()}
     except (OSError, HfHubHTTPError, httpx.HTTPError) as error:  # offline mode is an OSError
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        places = ", ".join(f"{_url(hub)} ({name})" for name, hub in wanted.items())
+        urls = {
+            name: hf_hub_url(hub.repository, hub.file, repo_type="dataset", revision=hub.revision)
+            for name, hub in wanted.items()
+        }
         raise UserError(
-            f"The Hugging Face Hub cannot be used ({reason}): download {places} elsewhere, and {then}."
+            f"The Hugging Face Hub cannot be used ({reason}): download {', '.join(urls.values())} elsewhere, name "
+            f"each after its data set ({', '.join(urls)}), and pass the file or its folder with --input."
         ) from error
 
 
 def _fetch(hub: HubFile) -> Input:
-    from huggingface_hub import get_hf_file_metadata, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import hf_hub_download
 
-    if not try_to_load_from_cache(hub.repository, hub.file, repo_type="dataset", revision=hub.revision):
-        get_hf_file_metadata(_url(hub))  # fails at once without a network, where hf_hub_download tries for 25 s
     path = Path(hf_hub_download(hub.repository, hub.file, repo_type="dataset", revision=hub.revision))
     snapshot = path.parents[len(Path(hub.file).parts) - 1]  # the cache's folder of the commit
     return Input(path, hub.repository, snapshot.name)
-
-
-def _url(hub: HubFile) -> str:
-    from huggingface_hub import hf_hub_url
-
-    return hf_hub_url(hub.repository, hub.file, repo_type="dataset", revision=hub.revision)
 
 
 @dataclass(frozen=True)
@@ -83,11 +75,8 @@ class Record:
 
 def read_json_list(path: Path) -> list[Any]:
     """The records of a file that is one JSON list."""
-    try:
-        with file_errors(path, "read", _HINT):
-            records = loads(path.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}): {_HINT}.") from error
+    with file_errors(path, "read", _HINT):
+        records = loads_or_none(path.read_bytes())
     if not isinstance(records, list):
         raise UserError(f"{path} is not a JSON list of records: {_HINT}.")
     return records

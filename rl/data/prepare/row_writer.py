@@ -6,10 +6,8 @@ and splits.
 """
 
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from rl.common import atomic_write
 from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import file_sha256
 from rl.data.benchmarks import DATASETS
-from rl.data.json_text import HALF_A_PAIR
 from rl.data.metadata_file import check_metadata, metadata_path
 from rl.data.prepare.published import Input
 from rl.data.questions import scorer_question
@@ -68,11 +65,9 @@ def row_id(dataset: str, split: str, number: int) -> int:
 
 
 class RowWriter:
-    """Writes a parquet of rows; OUTPUT.meta.json with the checksums of the output and its inputs and the commits of
-    downloaded inputs; and, if records are left out, OUTPUT.bad.jsonl with a line for each.
-
-    The files have temporary names until the block ends without an exception and with at least one row. Rows get the
-    checks that the sampler and the trainer make.
+    """Collects rows, and at the end of its block writes a parquet of them; OUTPUT.meta.json with the checksums of the
+    output and its inputs and the commits of downloaded inputs; and, if records are left out, OUTPUT.bad.jsonl with a
+    line for each. After an exception nothing is written. Rows get the checks that the sampler and the trainer make.
 
         with RowWriter(output, SQL_ROWS, inputs) as writer:
             writer.add(row) / writer.reject(...)
@@ -86,48 +81,35 @@ class RowWriter:
             raise UserError(f"The output {output} is not a .parquet: give a name that ends with .parquet.")
         if any(output.exists() and source.path.exists() and output.samefile(source.path) for source in inputs):
             raise UserError(f"The output {output} is the input: give another --output.")
-        self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
         check_metadata(output, FORMAT)
-        self.rows = 0
+        self.output, self.bad_list = output, output.with_suffix(".bad.jsonl")
         self.reasons: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
         self._schema, self._inputs = schema, inputs
-        self._ids: set[int] = set()
-        self._pending: list[dict[str, Any]] = []
-        with self._writing("give another --output"):
-            output.parent.mkdir(parents=True, exist_ok=True)
-            if output.is_dir():
-                raise IsADirectoryError(21, "it is a folder")
-            # Closed in __exit__. Half a surrogate pair becomes its escape, which is JSON.
-            self._bad_file = open(_aside(self.bad_list), "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
-            self._parquet = pq.ParquetWriter(_aside(output), schema, compression="zstd")
+        self._rows: dict[int, dict[str, Any]] = {}  # by id
+        self._bad: list[dict[str, Any]] = []
+
+    @property
+    def rows(self) -> int:
+        return len(self._rows)
 
     @property
     def rejected(self) -> int:
-        return self.reasons.total()
+        return len(self._bad)
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a row.
 
         Raises:
-            BadRecord: its id is taken, it cannot be UTF-8, or the scorer cannot read its ground truth.
-            UserError: the disk is full.
+            BadRecord: its id is taken, or the scorer cannot read its ground truth.
         """
-        if row["id"] in self._ids:
+        if row["id"] in self._rows:
             raise BadRecord("an earlier record has its id")
         try:
             scorer_question(row["data_source"], row["reward_model"]["ground_truth"])
-            json.dumps(row, ensure_ascii=False).encode()
         except UserError as error:
             raise BadRecord(str(error)) from error
-        except UnicodeEncodeError as error:
-            raise BadRecord(HALF_A_PAIR) from error
-        self._ids.add(row["id"])
-        self._pending.append(row)
-        self.rows += 1
-        if len(self._pending) == _ROW_GROUP:
-            with self._writing():
-                self._flush()
+        self._rows[row["id"]] = row
 
     def reject(self, source: Path, number: int, reason: str, *, kind: str | None = None, about: Any = None) -> None:
         """List a record that makes no row.
@@ -139,9 +121,8 @@ class RowWriter:
         """
         self.reasons[kind or reason] += 1
         self._examples.setdefault(kind or reason, f" (such as {reason})" if kind else "")
-        line = {"file": str(source), "record": number, "reason": reason, "about": about and str(about)[:200]}
-        with self._writing():
-            self._bad_file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        found = {"file": str(source), "record": number, "reason": reason, "about": about and str(about)[:200]}
+        self._bad.append(found)
 
     def summary(self) -> str:
         """Lines about the written rows, the omitted records and the reasons."""
@@ -158,53 +139,33 @@ class RowWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        try:
-            if kind is None:
-                with self._writing():
-                    self._finish()
-        finally:
-            for file in (self._bad_file, self._parquet):
-                with suppress(OSError):  # they are closed already, or the disk is full
-                    file.close()
-            for path in (self.output, self.bad_list):
-                _aside(path).unlink(missing_ok=True)
+        if kind is None:
+            with file_errors(self.output, "written", "make room, or give another --output"):
+                self._write()
 
-    def _finish(self) -> None:
-        self._flush()
-        self._parquet.close()
-        self._bad_file.close()
-        if self.rejected:
-            os.replace(_aside(self.bad_list), self.bad_list)
+    def _write(self) -> None:
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        if self._bad:
+            atomic_write.write_text(self.bad_list, "".join(f"{json.dumps(found)}\n" for found in self._bad))
         else:
             self.bad_list.unlink(missing_ok=True)  # of an earlier run
-        if self.rows:
-            atomic_write.write_text(metadata_path(self.output), json.dumps(self._manifest(), indent=2) + "\n")
-            os.replace(_aside(self.output), self.output)
-        elif self.rejected:
-            (reason, count), *_ = self.reasons.most_common(1)
-            raise UserError(
-                f"None of the {self.rejected} records makes a row, so {self.output} is not written. The reason for "
-                f"{count}: {reason}{self._examples[reason]}; see {self.bad_list}."
+        if not self._rows:
+            reasons = "".join(
+                f" The reason for {count}: {reason}{self._examples[reason]}; see {self.bad_list}."
+                for reason, count in self.reasons.most_common(1)
             )
-        else:
-            raise UserError(f"The input holds no record, so {self.output} is not written: give a file with records.")
+            raise UserError(
+                f"None of the {self.rejected} records makes a row, so {self.output} is not written.{reasons}"
+            )
+        with atomic_write.replacing(self.output) as part:
+            rows = pa.Table.from_pylist([*self._rows.values()], self._schema)
+            pq.write_table(rows, part, row_group_size=_ROW_GROUP, compression="zstd")
+            atomic_write.write_text(metadata_path(self.output), json.dumps(self._manifest(part), indent=2) + "\n")
 
-    def _manifest(self) -> dict[str, Any]:
+    def _manifest(self, written: Path) -> dict[str, Any]:
         inputs = []
         for source in self._inputs:
             downloaded = {"repository": source.repository, "commit": source.commit} if source.commit else {}
             inputs.append({"file": str(source.path), "sha256": file_sha256(source.path), **downloaded})
         counts = {"rows": self.rows, "rejected": self.rejected}
-        return {"format": FORMAT, **counts, "sha256": file_sha256(_aside(self.output)), "inputs": inputs}
-
-    def _flush(self) -> None:
-        if self._pending:
-            self._parquet.write_table(pa.Table.from_pylist(self._pending, self._schema))
-            self._pending = []
-
-    def _writing(self, advice: str = "make room and re-run the same command") -> AbstractContextManager[None]:
-        return file_errors(self.output, "written", advice)
-
-
-def _aside(target: Path) -> Path:
-    return target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        return {"format": FORMAT, **counts, "sha256": file_sha256(written), "inputs": inputs}

@@ -15,7 +15,6 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.common.text import named, number_of
 from rl.data.benchmarks import SqlDataset
-from rl.data.json_text import HALF_A_PAIR
 from rl.data.prepare.prompt_template import fit_sql_prompt
 from rl.data.prepare.published import Input, Record, read_json_list, read_records
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
@@ -39,17 +38,12 @@ class Databases:
         self._benchmark, self._options = benchmark, options
         folder, database_path = options.databases, options.database_path or options.databases
         self._folder, self._root = (Path(os.path.realpath(path)) for path in (folder, database_path))
-        for path in (folder, database_path):
-            if not path.is_dir():
-                raise UserError(f"The database folder {path} does not exist: give the one with <db_id>/<db_id>.sqlite.")
         if not self._folder.is_relative_to(self._root):
             raise UserError(
                 f"--databases {folder} is not below --database-path {database_path}: the scorer reads nothing else."
             )
         if benchmark.on_sqlite and options.db_id:
             raise UserError(f"--db-id is of --variant mini_pg: the databases of {benchmark.name} are SQLite files.")
-        if options.example_values < 0:
-            raise UserError(f"--example-values is {options.example_values}: give 0 or more.")
         self._layout = Layout("`" if benchmark.on_sqlite else '"', omnisql=options.template == "omnisql")
         self._declared = _read_tables(options.tables) if options.tables is not None else {}
         # It raises BadRecord if the database does not exist or cannot be read.
@@ -189,10 +183,7 @@ def _make_row(
         raise BadRecord("its question_id is not a whole number")
     id = row_id(benchmark.name, options.split, record.number)
     question, evidence = values["question"].strip(), evidence.strip()
-    try:
-        fitted = fit_sql_prompt(databases.schema(db_id), question, evidence, budget.fits, benchmark.engine)
-    except UnicodeEncodeError as error:
-        raise BadRecord(HALF_A_PAIR) from error
+    fitted = fit_sql_prompt(databases.schema(db_id), question, evidence, budget.fits, benchmark.engine)
     if fitted is None:
         raise BadRecord("its prompt is above --max-prompt-tokens even without example values")
     content, tables_without_examples = fitted

@@ -129,12 +129,11 @@ def test_all_test_sets_of_a_folder(prepare, tmp_path):
 
 
 def test_parquet_and_json_files_by_name(prepare, tmp_path):
-    write_parquet(tmp_path / "a.parquet", {"Problem": "P", "Answer": 25})
-    (tmp_path / "b.json").write_text(json.dumps([{"problem": "P", "answer": 3}]))
-    write_lines(tmp_path / "c.json", [{"question": "Q", "answer": 4}] * 2)
-    named = {"aime25": "a.parquet", "amc23": "b.json", "college_math": "c.json"}
-    files = [word for name, file in named.items() for word in ("--file", f"{name}={tmp_path / file}")]
-    finished = prepare("math-eval", *files, "--output", tmp_path / "out")
+    write_parquet(tmp_path / "aime2025.parquet", {"Problem": "P", "Answer": 25})
+    (tmp_path / "amc23.json").write_text(json.dumps([{"problem": "P", "answer": 3}]))
+    write_lines(tmp_path / "college_math.json", [{"question": "Q", "answer": 4}] * 2)
+    named = ("aime25", "amc23", "college_math")
+    finished = prepare("math-eval", "--input", tmp_path, "--output", tmp_path / "out")
     assert finished.exit_code == 0, finished.err
     rows = read_rows([tmp_path / "out" / f"{name}.parquet" for name in named])
     assert [row.question["ground_truth"] for row in rows] == ["25", "3", "4", "4"]
@@ -172,13 +171,10 @@ def test_bad_problems_are_listed(prepare, tmp_path):
 
 def test_wrong_settings(prepare, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text("{}")
     for arguments, sentence in [
-        (["--input", "."], "No test set is found in --input ."),
-        (["--input", ".", "--only", "gsm8k"], "There is no gsm8k/test.jsonl in --input ."),
-        (["--file", "gsm9k=x"], "--file gsm9k=x is not NAME=FILE"),
-        (["--file", "gsm8k=text.txt"], "text.txt is neither .jsonl, .json nor .parquet"),
-        ([], "Error: The test sets have no source: give --input DIR, --file NAME=FILE or --download"),
+        (["--input", "."], "There is no aime24/test.jsonl or aime24.parquet in --input ."),
+        (["--input", ".", "--only", "gsm8k"], "There is no gsm8k/test.jsonl or gsm8k.parquet in --input ."),
+        ([], "Error: The test sets have no source: give --input DIR or --download"),
     ]:
         finished = prepare("math-eval", *arguments, "--output", "out")
         assert finished.exit_code == 2 and sentence in finished.err, arguments

