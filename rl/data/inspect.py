@@ -101,10 +101,8 @@ def _reader(path: Path) -> Callable[[Path, int], Contents]:
 def prompts_in(path: Path, shown: int) -> Contents:
     from rl.common.parquet_file import open_parquet, rows_in
     from rl.data.rows import COLUMNS, to_row
-    from rl.data.sample_summary import pass_lines, pass_summary
-    from rl.data.split import BASE_CORRECT
 
-    contents, rejected, correct = Contents(path, PROMPTS), [], []
+    contents, rejected = Contents(path, PROMPTS), []
     with open_parquet(path, COLUMNS, "make it with dph prepare") as parquet:
         for number, values in enumerate(rows_in(parquet)):
             contents.add_row(values, shown)
@@ -118,9 +116,6 @@ def prompts_in(path: Path, shown: int) -> Contents:
             values["prompt"] = text  # as an example shows it
             contents.add_prompt(row.id, text)
             contents.lengths["prompt characters"].append(len(text))
-            if isinstance(count := values.get(BASE_CORRECT), int):
-                correct.append(max(count, 0))
-    contents.passes = pass_lines(pass_summary(correct, None)) if correct else []
     contents.problems = [] if contents.rows else ["There is no row."]
     if rejected:
         contents.problems.append(f"{number_of(len(rejected), 'row')} cannot be sampled; the first: {rejected[0]}")
@@ -128,36 +123,28 @@ def prompts_in(path: Path, shown: int) -> Contents:
     return contents
 
 
-@dataclass(slots=True)
-class _Drawn:
-    """One prompt's samples: a bit for each sample number, and counts."""
-
-    seen: int = 0
-    correct: int = 0
-    gold_failed: int = 0
-
-
 def samples_in(path: Path, shown: int) -> Contents:
     from rl.data.sample_file import UNJUDGED, parse_sample, read_metadata
-    from rl.data.sample_summary import pass_lines, pass_summary
+    from rl.data.sample_summary import pass_lines
 
     contents, bad, repeated = Contents(path, "samples"), [], 0
-    prompts: defaultdict[int, _Drawn] = defaultdict(_Drawn)
+    drawn: defaultdict[int, set[int]] = defaultdict(set)  # the samples' numbers by id
+    correct: Counter[int] = Counter()
+    gold_failed: Counter[int] = Counter()
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             sample = parse_sample(line)
             if sample is None:
                 bad.append(number)
                 continue
-            if sample.id not in prompts:
+            if sample.id not in drawn:
                 contents.add_prompt(sample.id, sample.input)
-            prompt = prompts[sample.id]
-            if prompt.seen >> sample.sample & 1:
+            if sample.sample in drawn[sample.id]:
                 repeated += 1
                 continue
-            prompt.seen |= 1 << sample.sample
-            prompt.correct += sample.acc or 0
-            prompt.gold_failed += sample.outcome in GOLD_FAILURES
+            drawn[sample.id].add(sample.sample)
+            correct[sample.id] += sample.acc or 0
+            gold_failed[sample.id] += sample.outcome in GOLD_FAILURES
             for name in ("data_source", "outcome", "truncated"):
                 contents.counts[name][str(getattr(sample, name))] += 1
             contents.lengths["output characters"].append(len(sample.output))
@@ -171,11 +158,10 @@ def samples_in(path: Path, shown: int) -> Contents:
     metadata = read_metadata(path)
     n = metadata.n
     contents.facts = asdict(metadata) | {"overlong_ids": len(metadata.overlong_ids)}
-    all_seen = (1 << n) - 1
-    odd = [id for id, prompt in prompts.items() if prompt.seen != all_seen]
-    whole = [prompt.correct for prompt in prompts.values() if prompt.seen == all_seen]
+    odd = [id for id, numbers in drawn.items() if numbers != {*range(n)}]
+    whole = [correct[id] for id in drawn.keys() - {*odd}]
     if whole and UNJUDGED not in contents.counts["outcome"]:
-        contents.passes = pass_lines(pass_summary(whole, n))
+        contents.passes = pass_lines(whole, n)
     if bad:
         lines = f"{number_of(len(bad), 'line')} cannot be read as a sample (the first is line {bad[0]})"
         contents.problems.append(f"{lines}; a stopped sampler leaves its last line torn: re-run it to resume.")
@@ -183,9 +169,9 @@ def samples_in(path: Path, shown: int) -> Contents:
         contents.problems.append(f"{number_of(repeated, 'sample')} with the id and number of an earlier one.")
     if odd:
         contents.problems.append(f"{number_of(len(odd), 'prompt')} without all samples 0 to {n - 1} ({named(odd)}).")
-    if metadata.rows != len(prompts):
-        contents.problems.append(f"There are samples of {len(prompts)} of {number_of(metadata.rows, 'prompt')}.")
-    if failed := [id for id, prompt in prompts.items() if prompt.gold_failed == prompt.seen.bit_count()]:
+    if metadata.rows != len(drawn):
+        contents.problems.append(f"There are samples of {len(drawn)} of {number_of(metadata.rows, 'prompt')}.")
+    if failed := [id for id, numbers in drawn.items() if gold_failed[id] == len(numbers)]:
         contents.problems.append(f"No reference: {without_reference(failed)}")
     contents.problems += contents.repeated()
     return contents

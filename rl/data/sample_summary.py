@@ -1,10 +1,9 @@
 """Summary of a finished samples file: pass counts, Pass@k, outcomes."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,59 +17,33 @@ class SampleSummary:
     """Counts over all samples of a file with n samples per prompt."""
 
     n: int
-    prompts_by_correct: Counter[int]  # prompts by their number of correct samples, 0..n
+    correct: np.ndarray  # [P] int, each prompt's number of correct samples
     outcomes: Counter[str]  # samples by the scorer's outcome
     truncated: int  # samples cut off at the length limit
     response_tokens: int
     overlong: int  # prompts that were left out as too long
 
-    @property
-    def samples(self) -> int:
-        return self.outcomes.total()
-
-    @property
-    def passes(self) -> dict[str, Any]:
-        """See pass_summary."""
-        return pass_summary(self.prompts_by_correct.elements(), self.n)
-
     def __str__(self) -> str:
-        count = f"{self.samples} samples of {self.prompts_by_correct.total()} prompts"
-        if UNJUDGED in self.outcomes:
-            lines = [f"{count}, which were not judged"]
-        else:
-            lines = pass_lines(self.passes)
-            lines[-1] += f"  ({count})"
-        truncated, tokens = self.truncated / self.samples, self.response_tokens / self.samples
-        lines.append(f"truncated {truncated:.1%}, {tokens:.1f} tokens per response")
-        if UNJUDGED not in self.outcomes:
-            outcomes = ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common())
-            lines.append(f"outcomes: {outcomes}")
+        samples, judged = self.outcomes.total(), UNJUDGED not in self.outcomes
+        count = f"{samples} samples of {self.correct.size} prompts"
+        lines = pass_lines(self.correct, self.n) if judged else [f"{count}, which were not judged"]
+        lines[-1] += f"  ({count})" if judged else ""
+        lines.append(
+            f"truncated {self.truncated / samples:.1%}, {self.response_tokens / samples:.1f} tokens per response"
+        )
+        if judged:
+            lines.append("outcomes: " + ", ".join(f"{name} {number}" for name, number in self.outcomes.most_common()))
         if self.overlong:
             lines.append(f"{self.overlong} prompts were left out as too long")
         return "\n".join(lines)
 
 
-def pass_summary(correct: Iterable[int], n: int | None) -> dict[str, Any]:
-    """Histogram of the numbers of correct samples and, if n is known, unbiased Pass@k.
-
-    Args:
-        correct: each prompt's number of correct samples, at least one.
-        n: samples per prompt; None if only the correct ones were counted.
-
-    Returns:
-        {"n", "prompts": [prompts with 0, 1, ... correct samples], "pass@k": {k: mean}}.
-    """
+def pass_lines(correct: Iterable[int], n: int) -> list[str]:
+    """The histogram of the prompts' numbers of correct samples of n, and their unbiased Pass@k."""
     counts = np.fromiter(correct, dtype=int)
-    prompts = np.bincount(counts, minlength=0 if n is None else n + 1).tolist()
-    values = {} if n is None else {str(k): float(pass_at_k(counts, n, k).mean()) for k in k_values(n)}
-    return {"n": n, "prompts": prompts, "pass@k": values}
-
-
-def pass_lines(passes: Mapping[str, Any]) -> list[str]:
-    """A pass_summary in words; the last line has Pass@k, if n is known."""
-    of = f" of {passes['n']}" if passes["n"] else ""
-    values = "  ".join(f"Pass@{k} {value:.4f}" for k, value in passes["pass@k"].items())
-    return histogram(f"correct{of}", dict(enumerate(passes["prompts"]))) + ([values] if values else [])
+    prompts = np.bincount(counts, minlength=n + 1).tolist()
+    values = "  ".join(f"Pass@{k} {pass_at_k(counts, n, k).mean():.4f}" for k in k_values(n))
+    return [*histogram(f"correct of {n}", dict(enumerate(prompts))), values]
 
 
 def summarize(samples: Path) -> SampleSummary:
@@ -86,7 +59,7 @@ def summarize(samples: Path) -> SampleSummary:
         tokens += len(record.response_ids)
     return SampleSummary(
         n=metadata.n,
-        prompts_by_correct=Counter(correct.values()),
+        correct=np.fromiter(correct.values(), dtype=int),
         outcomes=outcomes,
         truncated=truncated,
         response_tokens=tokens,

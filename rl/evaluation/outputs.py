@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
@@ -156,11 +155,10 @@ def pass_table(drawn: Mapping[str, Mapping[str, Path]], solved_in: int) -> str:
     for model, files in drawn.items():
         for split in (name.removesuffix(SAMPLED) for name in files if not name.endswith(GREEDY)):
             found, greedy = summarize(files[split + SAMPLED]), files.get(split + GREEDY)
-            correct = np.fromiter(found.prompts_by_correct.elements(), dtype=int)
-            values = [None if greedy is None else summarize(greedy).passes["pass@k"]["1"]]
+            values = [None if greedy is None else float(summarize(greedy).correct.mean())]
             for k in (1, solved_in, found.n):
-                values.append(float(pass_at_k(correct, found.n, k).mean()) if k <= found.n else None)
+                values.append(float(pass_at_k(found.correct, found.n, k).mean()) if k <= found.n else None)
             shares = [None if value is None else Cell(value, digits=4) for value in values]
-            prompts, n = (Cell(number, digits=0) for number in (found.prompts_by_correct.total(), found.n))
+            prompts, n = (Cell(number, digits=0) for number in (found.correct.size, found.n))
             rows.append(Row(model, "", [Cell(split), prompts, *shares, n]))
     return as_text(Table("", columns, rows, head="model"))
