@@ -17,7 +17,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from rl.common import atomic_write
 from rl.common.append_log import AppendLog
-from rl.common.cli import existing_part
 from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import short
 from rl.data.json_text import line_of, loads_or_none, record_of
@@ -140,9 +139,6 @@ def check_name(samples: Path) -> None:
     """Reject a name under which samples cannot be written."""
     if samples.suffix != ".jsonl":  # files of other names would share the metadata
         raise UserError(f"{samples} does not end in .jsonl, as files of samples do: give another name.")
-    exists = existing_part(samples.parent)
-    if not exists.is_dir():
-        raise UserError(f"{samples} cannot be written, because {exists} is a file: name another file.")
     check_metadata(samples, FORMAT)
 
 

@@ -40,12 +40,8 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         settings = settings_of(options.experiment or default)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
-        for name, value, kind, wanted in (
-            ("launch.near_perfect", launch.near_perfect, int, "a whole number"),
-            ("launch.keep_zero", keep_zero, bool, "true or false"),
-        ):
-            if type(value) is not kind:
-                raise UserError(f"{name} is {value!r}: give {wanted}.")
+        if type(launch.near_perfect) is not int or type(keep_zero) is not bool:
+            raise UserError("launch.near_perfect is not a whole number, or launch.keep_zero not true or false.")
         if options.threshold is None and n != PAPER_N:
             raise UserError(
                 f"The experiment's threshold assumes {PAPER_N} samples per prompt, not {n}: pass --threshold."

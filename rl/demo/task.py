@@ -29,7 +29,6 @@ from rl.data.prepare.schema import read_schema
 from rl.demo import questions, word_problems
 from rl.demo.questions import SCHEMAS, STYLE_NAMES, Mix, Question, Schema, announced_solution, draw_question, solve
 
-EXAMPLE_VALUES = 2  # per column, in the prompt
 GOLD_STYLE = "IN"
 # If nearly every parent matches, half of a question's conditions are enough to solve it.
 MOST_ROWS = int(0.8 * questions.PARENT_ROWS)
@@ -74,7 +73,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
         with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
             questions.fill_database(connection, schema, settings.seed)
         uris[schema.name] = f"file:{path.resolve()}?mode=ro"
-    definitions = {name: read_schema(uri, EXAMPLE_VALUES).complete for name, uri in uris.items()}
+    definitions = {name: read_schema(uri).complete for name, uri in uris.items()}
     files = _draw_questions(settings, uris)
     anchor = [_sql_row(question, definitions[question.schema.name])["prompt"] for question in files.pop("anchor")]
     rows = [{"id": id, "prompt": prompt} for id, prompt in enumerate(anchor, FIRST_IDS["anchor"])]

@@ -12,7 +12,6 @@ from rl.common.errors import UserError
 from rl.data.benchmarks import MATH_DATASETS, MATH_TESTS, SQL_DATASETS
 
 MAX_PROMPT_TOKENS = 16000  # data.max_prompt_length of the SQL experiments
-EXAMPLE_VALUES = 2
 TEMPLATES = ("dph", "omnisql")
 _WIDTH = 110
 _REJECTED = (
@@ -146,6 +145,4 @@ def _sql_parser(program: str, summary: str, details: str) -> argparse.ArgumentPa
     )
     longest = "limit of a prompt, met by dropping example values, then the record (default: %(default)s)"
     add("--max-prompt-tokens", type=int, default=MAX_PROMPT_TOKENS, metavar="N", help=longest)
-    examples = "example values per column, 0 for none (default: %(default)s)"
-    add("--example-values", type=int, default=EXAMPLE_VALUES, metavar="N", help=examples)
     return parser

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 ROWS_READ = 1000
+EXAMPLE_VALUES = 2  # of a column: its first different ones
 TEXT_LENGTH = 60
 BLOB_LENGTH = 8
 
@@ -148,12 +149,11 @@ class Schema:
         return self.definitions()
 
 
-def read_schema(uri: str, example_values: int) -> Schema:
+def read_schema(uri: str) -> Schema:
     """Read the tables of a database, without SQLite's internal ones.
 
     Args:
         uri: the address that opens the file read-only.
-        example_values: the most values of a column; they are its first different ones.
 
     Raises:
         SchemaError: the file is not a database, cannot be read, or has no table.
@@ -162,7 +162,7 @@ def read_schema(uri: str, example_values: int) -> Schema:
         with closing(sqlite3.connect(uri, uri=True)) as database:
             database.text_factory = lambda text: text.decode(errors="ignore")
             names = [name for (name,) in database.execute(_TABLE_NAMES)]
-            tables = tuple(_read_table(database, name, example_values) for name in names)
+            tables = tuple(_read_table(database, name) for name in names)
     except sqlite3.Error as error:
         raise SchemaError(f"the database cannot be read: {error}") from error
     if not tables:
@@ -176,24 +176,14 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
     Args:
         declared: column_names_original, table_names_original, primary_keys and foreign_keys.
 
-    Raises:
-        SchemaError: the entry has another form.
     """
-    try:
-        table_names = declared["table_names_original"]
-        columns = [
-            (table_names[table].lower() if table >= 0 else None, name)
-            for table, name in declared["column_names_original"]
-        ]
-        if not all(isinstance(name, str) for _, name in columns):
-            raise TypeError("the name of a column is not a text")
-        keys = [key if isinstance(key, list) else [key] for key in declared["primary_keys"]]
-        primary: list[list] = [[columns[number] for number in key] for key in keys if key]
-        foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise SchemaError(
-            f"its entry in tables.json does not have Spider's form ({type(error).__name__}: {error})"
-        ) from error
+    table_names = declared["table_names_original"]
+    columns = [
+        (table_names[table].lower() if table >= 0 else None, name) for table, name in declared["column_names_original"]
+    ]
+    keys = [key if isinstance(key, list) else [key] for key in declared["primary_keys"]]
+    primary: list[list] = [[columns[number] for number in key] for key in keys if key]
+    foreign = [(columns[child], columns[parent]) for child, parent in declared["foreign_keys"]]
     tables = {table.name.lower(): table for table in schema.tables}
     for key in primary:
         table = tables.get(key[0][0])
@@ -217,11 +207,11 @@ def quote_name(name: str, quote: str) -> str:
     return quote + name.replace(quote, 2 * quote) + quote
 
 
-def _read_table(database: sqlite3.Connection, name: str, example_values: int) -> Table:
+def _read_table(database: sqlite3.Connection, name: str) -> Table:
     # cid, name, type, notnull, default, position in the primary key, hidden. hidden is 1 for virtual tables' arguments,
     # 2 and 3 for generated columns.
     rows = [row for row in database.execute(f"PRAGMA table_xinfo({_quoted(name)})") if row[6] != 1]
-    examples = _read_examples(database, name, [row[1] for row in rows], example_values)
+    examples = _read_examples(database, name, [row[1] for row in rows])
     columns = tuple(Column(row[1], " ".join(row[2].split()), examples[row[1]]) for row in rows)
     primary_key = tuple(column for _, column in sorted((row[5], row[1]) for row in rows if row[5]))
     return Table(name, columns, primary_key, _read_foreign_keys(database, name))
@@ -258,12 +248,10 @@ def _with_known_parents(tables: tuple[Table, ...]) -> tuple[Table, ...]:
     )
 
 
-def _read_examples(
-    database: sqlite3.Connection, table: str, columns: list[str], example_values: int
-) -> dict[str, tuple[str, ...]]:
-    """At most `example_values` different literals of each column."""
-    if not example_values or not columns:
-        return dict.fromkeys(columns, ())
+def _read_examples(database: sqlite3.Connection, table: str, columns: list[str]) -> dict[str, tuple[str, ...]]:
+    """At most EXAMPLE_VALUES different literals of each column."""
+    if not columns:
+        return {}
     # SQL shortens the values, because a value can be larger than memory.
     selected = ", ".join(
         f"CASE typeof({_quoted(column)}) WHEN 'text' THEN substr({_quoted(column)}, 1, {TEXT_LENGTH + 1}) "
@@ -273,7 +261,7 @@ def _read_examples(
     literals: list[dict[str, None]] = [{} for _ in columns]  # ordered sets
     for row in database.execute(f"SELECT {selected} FROM {_quoted(table)} LIMIT {ROWS_READ}"):
         for found, value in zip(literals, row, strict=True):
-            if value is not None and value != "" and len(found) < example_values:
+            if value is not None and value != "" and len(found) < EXAMPLE_VALUES:
                 found[_literal(value)] = None
     return {column: tuple(found) for column, found in zip(columns, literals, strict=True)}
 

@@ -62,7 +62,7 @@ class Databases:
         try:
             # This is the scorer's search, so the scorer finds the database of every row.
             uri = find_database(self._root, self._path(db_id)).uri
-            schema = replace(read_schema(uri, self._options.example_values), layout=self._layout)
+            schema = replace(read_schema(uri), layout=self._layout)
             return add_declared_keys(schema, self._declared[db_id]) if db_id in self._declared else schema
         except (SchemaError, UnknownQuestion) as error:
             raise BadRecord(f"database {db_id}: {error}") from error
@@ -109,11 +109,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
 
 def _read_tables(path: Path) -> dict[str, Any]:
     """The entries of Spider's tables.json by db_id."""
-    entries = read_json_list(path)
-    for position, entry in enumerate(entries):
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("db_id"), str) or "foreign_keys" not in entry:
-            raise UserError(f"{path} record {position} has no db_id with foreign_keys: give Spider's tables.json.")
-    return {entry["db_id"]: entry for entry in entries}
+    return {entry["db_id"]: entry for entry in read_json_list(path)}
 
 
 def _number(files: Sequence[Path]) -> Iterator[Record]:

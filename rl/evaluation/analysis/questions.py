@@ -61,12 +61,12 @@ def read_questions(files: Sequence[Path], ids: np.ndarray, groups: Sequence[str]
             f"{missing[0]}: {_HINT}."
         )
     wanted = [rows[int(id)] for id in ids]
-    infos = [_info(row) for row in wanted]
+    infos, truths = [_info(row) for row in wanted], [_truth(row) for row in wanted]
     return Questions(
         texts=[_text(row["prompt"]) for row in wanted],
-        references=[_reference(row["reward_model"]) for row in wanted],
+        references=[str(truth.get("gold_sql", "")) for truth in truths],
         groups={key: [_value(key, info.get(key)) for info in infos] for key in _occurring(infos, groups)},
-        databases=frozenset(filter(None, (_database(row["reward_model"]) for row in wanted))),
+        databases=frozenset(truth["db_id"] for truth in truths if truth.get("db_id")),
     )
 
 
@@ -106,14 +106,10 @@ def _text(messages: list[dict[str, str]]) -> str:
     return question_of(next((m["content"] for m in reversed(messages) if m["role"] == "user"), ""))
 
 
-def _reference(reward_model: dict[str, Any] | None) -> str:
-    truth = (reward_model or {}).get("ground_truth")
-    return str(truth.get("gold_sql", "") if isinstance(truth, dict) else "" if truth is None else truth)
-
-
-def _database(reward_model: dict[str, Any] | None) -> str | None:
-    truth = (reward_model or {}).get("ground_truth")
-    return truth.get("db_id") if isinstance(truth, dict) else None
+def _truth(row: dict[str, Any]) -> Mapping[str, Any]:
+    """The ground truth of SQL; another one, which is no object, as if it were the query."""
+    truth = (row["reward_model"] or {}).get("ground_truth")
+    return truth if isinstance(truth, dict) else {} if truth is None else {"gold_sql": truth}
 
 
 def _rank(value: str) -> tuple[bool, int, str]:

@@ -5,6 +5,7 @@ A resumed run starts another file, which is named by its time. A folder of such 
 
 import json
 import math
+from operator import index
 from pathlib import Path
 
 from rl.common.errors import UserError, file_errors
@@ -38,13 +39,11 @@ def read_training_log(path: Path, last_step: int | None = None) -> TrainingLog:
         for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
             try:
                 entry = json.loads(line)
-                step, metrics = entry["step"], entry["data"].items()
+                step, metrics = index(entry["step"]), entry["data"].items()
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise UserError(
                     f"{part} line {number} is not a line of verl's file logger; train again with it."
                 ) from error
-            if type(step) is not int:
-                raise UserError(f"{part} line {number} has step {step!r}; train again with verl's file logger.")
             for metric, value in metrics:
                 if type(value) in (int, float) and math.isfinite(value):
                     of_part.setdefault(metric, {})[step] = float(value)

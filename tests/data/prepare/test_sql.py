@@ -228,10 +228,6 @@ def test_spider_of_two_files_with_tables(prepare, tmp_path):
     metadata = json.loads((tmp_path / "train.meta.json").read_text())
     assert metadata["inputs"][2]["sha256"] == file_sha256(tmp_path / "tables.json")
 
-    (tmp_path / "tables.json").write_text("[1]")
-    finished = prepare("spider", *inputs, *options, "--tables", tmp_path / "tables.json")
-    assert finished.exit_code == 2 and "give Spider's tables.json" in finished.err
-
 
 def test_what_fails_leaves_the_earlier_result(prepare_bird, bird, monkeypatch, full_disk):
     def interrupt(*_):
