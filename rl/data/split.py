@@ -50,8 +50,6 @@ def split(data: Path, samples: Path, *, threshold: int, n: int, keep_zero: bool)
     metadata = _metadata(data, samples, n)
     with open_parquet(data, ["id"], "make it with dph prepare") as parquet:
         table = parquet.read()
-    if not pa.types.is_integer(table.schema.field("id").type):
-        raise UserError(f"{data} has ids of the type {table.schema.field('id').type}: make them whole numbers.")
     ids = table["id"].to_pylist()
     correct, failures = _correct_counts(samples, n)
     gold_failed = {id for id, count in failures.items() if count == n}
@@ -139,9 +137,6 @@ def _correct_counts(samples: Path, n: int) -> tuple[dict[int, int], Counter[int]
 
 
 def _check_ids(data: Path, ids: list, known: set[int]) -> None:
-    if len(set(ids)) != len(ids):
-        [(repeated, _)] = Counter(ids).most_common(1)
-        raise UserError(f"{data} has id {repeated} more than once: ids must be unique.")
     unsampled = [id for id in ids if id not in known]
     if unsampled:
         raise UserError(

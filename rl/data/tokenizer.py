@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl.common.errors import UserError
-from rl.common.model_files import check_hub
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -17,8 +16,6 @@ def load_tokenizer(model: Path) -> "PreTrainedTokenizerBase":
     """The tokenizer that the option --tokenizer names: a folder, or a name on the Hugging Face Hub."""
     from transformers import AutoTokenizer
 
-    if not model.is_dir():
-        check_hub(str(model), "--tokenizer")  # transformers would retry for a minute
     try:
         return AutoTokenizer.from_pretrained(str(model), local_files_only=model.is_dir())
     except Exception as error:  # a damaged tokenizer.json is a bare Exception of the tokenizers library

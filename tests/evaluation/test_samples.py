@@ -83,21 +83,14 @@ def test_reads_in_any_order(write):
     np.testing.assert_array_equal(judged.correct, samples.correct)
 
 
-@pytest.mark.parametrize(
-    ("records", "n", "rows", "sentence"),
-    [
-        ([record(1, 0)], 1, 2, "holds 1 of the 2 prompts"),
-        ([record(1, 0), record(1, 2)], 2, 1, "id 1 lacks sample 1 of the 2"),
-        ([record(1, 0), record(1, 1), record(1, 2)], 2, 1, "id 1 has samples beyond 0..1 of the 2"),
-    ],
-)
-def test_incomplete_files(write, records, n, rows, sentence):
-    path = write(records, n, rows)
+@pytest.mark.parametrize(("samples", "n", "rows"), [((0,), 1, 2), ((0, 2), 2, 1), ((0, 1, 2), 2, 1)])
+def test_incomplete_files(write, samples, n, rows):
+    path = write([record(1, sample) for sample in samples], n, rows)
     for read in (read_judged, lambda path: read_sample_set(path, STYLES)):
-        with pytest.raises(UserError, match=sentence) as error:
+        with pytest.raises(
+            UserError, match=rf"samples.jsonl does not hold samples 0 to {n - 1} of each of the {rows} "
+        ):
             read(path)
-        assert str(path) in str(error.value)
-        assert "\n" not in str(error.value)
 
 
 def test_results_are_the_digests_or_unknown(write):

@@ -134,6 +134,6 @@ def test_checkpoints_and_etas(math_run, tmp_path):
         assert title in page
     math_run.prompts = 9
     math_run.checkpoint("grpo", 40, skill=1)
-    sentence = "grpo_40.0.jsonl and .* hold different prompts .0 missing, 1 more; the first adds id 108"
+    sentence = "grpo_40.0.jsonl and .* hold different prompts .1 are in one of them alone, such as id 108"
     with pytest.raises(UserError, match=sentence):
         write_report(read_spec(math_run.write()), tmp_path / "none")

@@ -97,8 +97,6 @@ def read_records(path: Path, required: Sequence[str] = (), optional: Sequence[st
             columns = [name for name in (*required, *optional) if name in parquet.schema_arrow.names]
             yield from tqdm(rows_in(parquet, columns, _PARQUET_BATCH), total=parquet.metadata.num_rows, **bar)
         return
-    if path.suffix not in (".jsonl", ".json"):
-        raise UserError(f"{path} is neither .jsonl, .json nor .parquet: {_HINT}.")
     with file_errors(path, "read", _HINT), open(path, "rb") as file:
         # Some .json files on the Hugging Face Hub hold JSON lines, so that the first line is an object.
         if path.suffix == ".json" and not isinstance(loads_or_none(file.readline()), dict):

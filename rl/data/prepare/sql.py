@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from tqdm import tqdm
@@ -83,7 +82,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
         records = _corrected(records, options.corrections, benchmark)
     budget = Budget(options.max_prompt_tokens, options.tokenizer)
     output = Path(str(options.output).replace("{name}", name).replace("{split}", options.split))
-    lengths, shortened = [], 0
+    shortened = 0
     sources = [*options.input, *(path for path in (options.tables, options.corrections) if path is not None)]
     with RowWriter(output, SQL_ROWS, [Input(file) for file in sources]) as writer:
         for record in tqdm(records, desc=f"{name} {options.split}", unit="question"):
@@ -95,16 +94,12 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
                 about = record.values.get("question") if isinstance(record.values, Mapping) else record.values
                 writer.reject(record.file, record.position, str(error), kind=kind, about=about)
                 continue
-            lengths.append(len(row["prompt"][0]["content"]))
             shortened += row["extra_info"]["tables_without_examples"] > 0
     databases_read = databases.schema.cache_info().currsize
     measured = "estimated from the characters" if budget.estimated else "counted"
     within = f"to stay within {budget.max_tokens} tokens ({measured})"
     fewer = f"Fewer example values in {number_of(shortened, 'prompt')}, {within}.\n" if shortened else ""
-    return (
-        f"{number_of(len(records), 'question')}, {number_of(databases_read, 'database')}; prompts of "
-        f"{median(lengths):.0f} characters (median), {max(lengths)} (longest).\n{fewer}{writer.summary()}"
-    )
+    return f"{number_of(len(records), 'question')}, {number_of(databases_read, 'database')}.\n{fewer}{writer.summary()}"
 
 
 def _read_tables(path: Path) -> dict[str, Any]:

@@ -145,13 +145,10 @@ def require_comparable(samples: JudgedSamples, reference: JudgedSamples, besides
             f"{samples.path} was sampled with {difference} like {reference.path}: sample both on the same data file "
             "with the same settings."
         )
-    missing = np.setdiff1d(reference.ids, samples.ids)
-    surplus = np.setdiff1d(samples.ids, reference.ids)
-    if missing.size or surplus.size:
-        example = f"lacks id {missing[0]}" if missing.size else f"adds id {surplus[0]}"
+    if (different := np.setxor1d(reference.ids, samples.ids)).size:
         raise UserError(
-            f"{samples.path} and {reference.path} hold different prompts ({missing.size} missing, {surplus.size} more; "
-            f"the first {example}): sample both on the same data file."
+            f"{samples.path} and {reference.path} hold different prompts ({different.size} are in one of them alone, "
+            f"such as id {different[0]}): sample both on the same data file."
         )
 
 
@@ -175,16 +172,10 @@ def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, 
         if len(samples) == n and samples.keys() == set(range(n)):
             finished[record.id] = [samples[number] for number in range(n)]
             del unfinished[record.id]
-    for prompt, samples in unfinished.items():
-        absent = [] if prompt in finished else sorted(set(range(n)) - samples.keys())
-        fault = f"lacks sample {absent[0]}" if absent else f"has samples beyond 0..{n - 1}"
+    if unfinished or not finished or len(finished) != metadata.rows:
         raise UserError(
-            f"{path}: id {prompt} {fault} of the {n} in its metadata; sample again (a stopped run resumes)."
-        )
-    if not finished or len(finished) != metadata.rows:
-        raise UserError(
-            f"{path} holds {len(finished)} of the {metadata.rows} prompts in its metadata; sample again (a stopped "
-            "run resumes)."
+            f"{path} does not hold samples 0 to {n - 1} of each of the {metadata.rows} prompts in its metadata (of "
+            f"{len(finished)} it does); sample again (a stopped run resumes)."
         )
     ids = sorted(finished)
     return metadata, np.array(ids, dtype=np.int64), [finished[id] for id in ids]
