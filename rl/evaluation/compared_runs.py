@@ -119,9 +119,9 @@ def _are_there(spec: ReportSpec, split: str, files: Sequence[Path]) -> bool:
 
 def specs_of_seeds(methods: Mapping[str, Sequence[Path]]) -> dict[int, ReportSpec]:
     """{seed: specification of its report} of {method: absolute paths of its runs, one per seed}."""
-    found = {}
+    found, seeds = {}, _seeds(methods)
     first = read_evaluation(next(iter(methods.values()))[0])
-    for number, seed in enumerate(_seeds(methods)):
+    for number, seed in enumerate(seeds):
         runs = {method: of[number] for method, of in methods.items()}
         for run in runs.values():
             if (models := len((spec := read_evaluation(run)).trained)) != 1:
