@@ -29,13 +29,12 @@ class Budget:
     """A limit on the tokens of a chat with one message of the user.
 
     Without a tokenizer the tokens are estimated from the characters (CHARACTERS_PER_TOKEN).
+
+    Args:
+        tokenizer: its folder, or its name on the Hugging Face Hub.
     """
 
     def __init__(self, max_tokens: int, tokenizer: Path | None):
-        """
-        Args:
-            tokenizer: its folder, or its name on the Hugging Face Hub.
-        """
         if max_tokens < 1:
             raise UserError(f"--max-prompt-tokens is {max_tokens}: give a number of at least 1.")
         self.max_tokens = max_tokens

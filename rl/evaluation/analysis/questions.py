@@ -107,7 +107,7 @@ def _text(messages: list[dict[str, str]]) -> str:
 
 
 def _truth(row: dict[str, Any]) -> Mapping[str, Any]:
-    """The ground truth of SQL; another one, which is no object, as if it were the query."""
+    """The ground truth; one that is not an object, as if it were the query of SQL."""
     truth = (row["reward_model"] or {}).get("ground_truth")
     return truth if isinstance(truth, dict) else {} if truth is None else {"gold_sql": truth}
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rl.evaluation.analysis.comparison import Comparison
-from rl.evaluation.measures import interval_of
 from rl.evaluation.spec import BASE, GOLD, Role
 from rl.metrics.bootstrap import Interval
 
@@ -83,19 +82,12 @@ def trade_offs(comparison: Comparison) -> list[TradeOff]:
     """The trade-off on every split of a report, with intervals over questions."""
     spec, found = comparison.spec, []
     for split in spec.splits:
-        values = {}
-        for name in (BASE, *spec.trained):
-            x, y = (interval_of(comparison.summaries[name][split], f"pass@{k}") for k in (1, spec.solved_in))
-            if x and y:
-                values[name] = ([100 * v for v in x], [100 * v for v in y])
-        if not values:  # no Pass@k with this k
-            continue
-        x, y = values.pop(BASE)
         points = {}
-        for name, of in values.items():
-            method = spec.methods[name]
-            points[name] = Point(method.label, method.role, [(of[0][0], of[1][0])], of)
-        found.append(TradeOff(split, spec.solved_in, (x[0], y[0]), points))
+        for name in (BASE, *spec.trained):
+            passed, method = comparison.summaries[name][split]["pass@k"], spec.methods[name]
+            x, y = ([100 * value for value in passed[str(k)]] for k in (1, spec.solved_in))
+            points[name] = Point(method.label, method.role, [(x[0], y[0])], (x, y))
+        found.append(TradeOff(split, spec.solved_in, points.pop(BASE).values[0], points))
     return _worth_drawing(found)
 
 

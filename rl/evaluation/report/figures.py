@@ -145,15 +145,14 @@ class Figures:
         return Group(f"{title} against training steps", about, panels, shown.values())
 
     def _etas(self, metric: str) -> Group:
-        families = eta_families(self.spec, self.spec.methods)
-        looks = {family: replace(self.looks[next(iter(of.values()))], label=family) for family, of in families.items()}
-        panels = []
+        panels, looks = [], {}
         for split in self.spec.splits:
             of_prompts = {name: self.comparison.metrics[name][split] for name in self.spec.methods}
             found = {name: mean_interval(of[metric]) for name, of in of_prompts.items() if metric in of}
-            there = eta_families(self.spec, [name for name, interval in found.items() if interval])
-            if there:
-                curves = {family: {eta: found[name] for eta, name in of.items()} for family, of in there.items()}
+            families = eta_families(self.spec, found)
+            looks |= {name: replace(self.looks[next(iter(of.values()))], label=name) for name, of in families.items()}
+            if families:
+                curves = {family: {eta: found[name] for eta, name in of.items()} for family, of in families.items()}
                 panels.append(self._panel(f"eta-{metric[0]}", split, eta_plot, curves, looks))
         about = "Per cent against eta, the divergence coefficient. Bands are 95 % intervals over prompts."
         return Group(f"eta against {metric}", about, panels, looks.values())

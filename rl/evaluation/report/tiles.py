@@ -36,11 +36,10 @@ class Tile:
 def headline(comparison: Comparison, shown: Sequence[str], looks: Mapping[str, Look]) -> str:
     """What share of the first split's questions each model solves."""
     spec, [split, *_] = comparison.spec, comparison.spec.splits
-    k, found = spec.solved_in, []
-    for name in shown:
-        solved = interval_of(comparison.summaries[name][split], f"pass@{k}")
-        found.append(f"{looks[name].label} {NO_VALUE if solved is None else f'{100 * solved[0]:.0f} %'}")
-    return f"Questions solved in {k} tries: {listed(found)}"
+    k = spec.solved_in
+    solved = {name: comparison.summaries[name][split]["pass@k"][str(k)][0] for name in shown}
+    found = listed(f"{looks[name].label} {100 * value:.0f} %" for name, value in solved.items())
+    return f"Questions solved in {k} tries: {found}"
 
 
 def tiles(
