@@ -145,7 +145,8 @@ class Figures:
         return Group(f"{title} against training steps", about, panels, shown.values())
 
     def _etas(self, metric: str) -> Group:
-        panels, looks = [], {}
+        panels: list[Panel] = []
+        looks: dict[str, Look] = {}
         for split in self.spec.splits:
             of_prompts = {name: self.comparison.metrics[name][split] for name in self.spec.methods}
             found = {name: mean_interval(of[metric]) for name, of in of_prompts.items() if metric in of}
