@@ -41,10 +41,6 @@ class Budget:
         self._tokenizer = load_tokenizer(tokenizer) if tokenizer is not None else None
         self._template_tokens = _count(self._tokenizer, "") if self._tokenizer is not None else 0
 
-    @property
-    def estimated(self) -> bool:
-        return self._tokenizer is None
-
     def fits(self, content: str) -> bool:
         if self._tokenizer is None:
             return len(content) <= self.max_tokens * CHARACTERS_PER_TOKEN

@@ -73,7 +73,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
         with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
             questions.fill_database(connection, schema, settings.seed)
         uris[schema.name] = f"file:{path.resolve()}?mode=ro"
-    definitions = {name: read_schema(uri).complete for name, uri in uris.items()}
+    definitions = {name: read_schema(uri).definitions() for name, uri in uris.items()}
     files = _draw_questions(settings, uris)
     anchor = [_sql_row(question, definitions[question.schema.name])["prompt"] for question in files.pop("anchor")]
     rows = [{"id": id, "prompt": prompt} for id, prompt in enumerate(anchor, FIRST_IDS["anchor"])]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from rl.common.errors import UserError
 from rl.data.benchmarks import MATH_TESTS
 from rl.data.prepare.ground_truth import answer_text, boxed_answer, gsm8k_answer, several_answers, without_e_notation
 from rl.data.prepare.prompt_template import math_prompt
-from rl.data.prepare.published import Input, download, read_records
+from rl.data.prepare.published import Input, Record, download, read_records
 from rl.data.prepare.row_writer import MATH_ROWS, BadRecord, RowWriter, row_id
 
 # DAPO-Math-17K's text around a problem. It asks for a line "Answer: ...", while our prompt asks for a box.
@@ -20,47 +19,30 @@ _IMAGE = re.compile(r"<image_?\d*>")
 _SUFFIXES = (".jsonl", ".parquet", ".json")
 
 
-@dataclass
-class DapoProblem:
-    """A problem of DAPO-Math-17K, at its first row.
-
-    Attributes:
-        number: that row's position over all files.
-        position: that row's position in `file`.
-        answers: all answers of its rows, in a dict to keep their order.
-    """
-
-    number: int
-    file: Path
-    position: int
-    values: Mapping[str, Any]
-    answers: dict[str, None] = field(default_factory=dict)
-
-
 def prepare_dapo(files: Sequence[Input], output: Path) -> str:
     """Write a row for each problem of DAPO-Math-17K, in the order of their first rows, and return a summary.
 
     A problem with different answers is left out. Memory grows with the problems, not with the rows.
     """
-    problems: dict[str, DapoProblem] = {}
+    # Each problem's first row, numbered over all files, and all answers of its rows, in a dict to keep their order.
+    problems: dict[str, tuple[Record, dict[str, None]]] = {}
     rows = 0
     with RowWriter(output, MATH_ROWS, files) as writer:
         for file in (source.path for source in files):
             for position, values in enumerate(read_records(file, ("prompt", "reward_model"), ("extra_info",))):
                 try:
                     text, answer = _read_dapo(values)
-                    problem = problems.setdefault(text, DapoProblem(rows, file, position, values))
-                    problem.answers[answer] = None
+                    problems.setdefault(text, (Record(rows, file, position, values), {}))[1][answer] = None
                 except BadRecord as error:
                     writer.reject(file, position, str(error), about=values)
                 rows += 1
         repeated = rows - writer.rejected - len(problems)
-        for text, problem in problems.items():
+        for text, (first, answers) in problems.items():
             try:
-                writer.add(_dapo_row(text, problem))
+                writer.add(_dapo_row(text, first, [*answers]))
             except BadRecord as error:
-                kind = "its rows have different answers" if len(problem.answers) > 1 else None
-                writer.reject(problem.file, problem.position, str(error), kind=kind, about=text)
+                kind = "its rows have different answers" if len(answers) > 1 else None
+                writer.reject(first.file, first.position, str(error), kind=kind, about=text)
     return f"{rows} rows; {repeated} of them repeat an earlier one.\n{writer.summary()}"
 
 
@@ -133,13 +115,12 @@ def _read_dapo(values: Any) -> tuple[str, str]:
     return text, answer_text(reward_model.get("ground_truth") if isinstance(reward_model, Mapping) else None)
 
 
-def _dapo_row(text: str, problem: DapoProblem) -> dict[str, Any]:
-    if len(problem.answers) > 1:
-        raise BadRecord(f"its rows have different answers: {', '.join(problem.answers)}")
-    [answer] = problem.answers
-    extra_info = problem.values.get("extra_info")
+def _dapo_row(text: str, first: Record, answers: Sequence[str]) -> dict[str, Any]:
+    if len(answers) > 1:
+        raise BadRecord(f"its rows have different answers: {', '.join(answers)}")
+    extra_info = first.values.get("extra_info")
     known = {"id": extra_info.get("index")} if isinstance(extra_info, Mapping) else {}
-    return _row("math_dapo", "train", problem.number, problem.file, text, answer, known)
+    return _row("math_dapo", "train", first.number, first.file, text, answers[0], known)
 
 
 def _row(

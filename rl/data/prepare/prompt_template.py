@@ -104,8 +104,7 @@ def fit_sql_prompt(
     """
 
     def message(tables_without_examples: int) -> str:
-        definitions = schema.definitions(tables_without_examples) if tables_without_examples else schema.complete
-        return sql_prompt(definitions, question, evidence, engine, schema.layout)
+        return sql_prompt(schema.definitions(tables_without_examples), question, evidence, engine, schema.layout)
 
     if fits(complete := message(0)):
         return complete, 0

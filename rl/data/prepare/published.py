@@ -66,7 +66,7 @@ class Record:
         corrected: the file that corrects this record, if any.
     """
 
-    number: object
+    number: Any
     file: Path
     position: int
     values: Any

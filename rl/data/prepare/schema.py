@@ -143,11 +143,6 @@ class Schema:
         with_examples = [position for position, table in enumerate(self.tables) if table.example_characters]
         return sorted(with_examples, key=lambda position: -self.tables[position].example_characters)
 
-    @cached_property
-    def complete(self) -> str:
-        """All definitions with all examples."""
-        return self.definitions()
-
 
 def read_schema(uri: str) -> Schema:
     """Read the tables of a database, without SQLite's internal ones.

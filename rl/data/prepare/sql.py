@@ -96,7 +96,7 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
                 continue
             shortened += row["extra_info"]["tables_without_examples"] > 0
     databases_read = databases.schema.cache_info().currsize
-    measured = "estimated from the characters" if budget.estimated else "counted"
+    measured = "estimated from the characters" if options.tokenizer is None else "counted"
     within = f"to stay within {budget.max_tokens} tokens ({measured})"
     fewer = f"Fewer example values in {number_of(shortened, 'prompt')}, {within}.\n" if shortened else ""
     return f"{number_of(len(records), 'question')}, {number_of(databases_read, 'database')}.\n{fewer}{writer.summary()}"

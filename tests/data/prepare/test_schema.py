@@ -20,7 +20,7 @@ def test_definition_has_keys_types_and_first_values(tmp_path):
         "INSERT INTO customer VALUES (1, 'Ann', NULL), (2, 'Ann', ''), (3, 'Bob', NULL), (4, 'Eve', NULL)",
         "INSERT INTO sale VALUES ('2020-01-01', 1, 9.5)",
     )
-    assert schema_of(path).complete == (
+    assert schema_of(path).definitions() == (
         "CREATE TABLE customer (\n"
         "    id INTEGER, -- e.g. 1, 2\n"
         "    name VARCHAR (20), -- e.g. 'Ann', 'Bob'\n"
@@ -41,7 +41,7 @@ def test_odd_names_are_quoted_so_that_sqlite_reads_them(tmp_path):
     names = ["order", "Total (USD)", "back`tick", 'quo"te', "1st", "naïve", "group", "plain_2"]
     columns = ", ".join('"' + name.replace('"', '""') + '" TEXT' for name in names)
     path = write_database(tmp_path / "odd.sqlite", f'CREATE TABLE "select" ({columns})')
-    definition = schema_of(path).complete
+    definition = schema_of(path).definitions()
     assert "    plain_2 TEXT\n" in definition and "    `order` TEXT,\n" in definition
     again = write_database(tmp_path / "again.sqlite", definition)
     assert schema_of(again) == schema_of(path)
@@ -54,7 +54,7 @@ def test_values_stay_short_and_on_their_line(tmp_path):
         ("INSERT INTO t VALUES (?, ?, ?, ?, ?)", ("x" * 500, b"\x00\xff" * 500, "two\nlines; -- it's", 1e400, 1)),
         "INSERT INTO t VALUES (NULL, NULL, CAST(x'ff41' AS TEXT), 0.1, 1.0)",
     )
-    assert schema_of(path).complete.splitlines()[1:-1] == [
+    assert schema_of(path).definitions().splitlines()[1:-1] == [
         f"    a, -- e.g. '{'x' * 60}...'",
         "    b, -- e.g. x'00ff00ff00ff00ff...'",
         r"    c, -- e.g. 'two\nlines; -- it''s', 'A'",
@@ -75,7 +75,9 @@ def test_wide_and_generated_columns_views_and_shadow_tables(tmp_path):
     )
     schema = schema_of(path)
     assert [table.name for table in schema.tables] == ["wide", "g", "search"]
-    assert "    c799 INTEGER -- e.g. 799\n" in schema.complete and "    b INTEGER -- e.g. 2\n" in schema.complete
+    assert (
+        "    c799 INTEGER -- e.g. 799\n" in schema.definitions() and "    b INTEGER -- e.g. 2\n" in schema.definitions()
+    )
 
 
 def test_examples_are_left_out_by_size(tmp_path):
@@ -110,6 +112,6 @@ def test_keys_of_spiders_tables_json(tmp_path):
         "primary_keys": [1],
         "foreign_keys": [[3, 1], [3, 1]],
     }
-    definition = add_declared_keys(schema_of(path), declared).complete
+    definition = add_declared_keys(schema_of(path), declared).definitions()
     assert "PRIMARY KEY (Singer_ID)" in definition
     assert definition.count("FOREIGN KEY (singer_id) REFERENCES Singer (Singer_ID)") == 1
