@@ -1,10 +1,11 @@
-"""Which questions the data sources of rows become, and which are rejected."""
+"""Which questions the data sources of rows become, and which are rejected; the table of data sets."""
 
 import numpy as np
 import pytest
 
 from rl.common.errors import UserError
-from rl.data.questions import scorer_question
+from rl.data.benchmarks import DATASETS
+from rl.data.questions import answer_kind, scorer_question
 
 SQL = {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT 1", "cmp_method": "spider"}
 
@@ -47,3 +48,11 @@ def test_other_sources_and_ground_truths_are_rejected():
             scorer_question("sql", truth)
     with pytest.raises(UserError, match="reward_model.ground_truth is"):
         scorer_question("math", SQL)
+
+
+def test_data_sets_are_told_apart():
+    """Prepared files hold these numbers, which count on in the table's order."""
+    blocks = [block for data in DATASETS.values() for block in data.id_blocks.values()]
+    assert blocks == list(range(1, len(blocks) + 1))
+    assert (DATASETS["bird"].id_blocks["train"], DATASETS["bird_mini_pg"].id_blocks["dev"]) == (1, 17)
+    assert all(answer_kind(name) == data.kind for name, data in DATASETS.items())

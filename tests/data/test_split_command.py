@@ -123,10 +123,9 @@ def test_an_experiment_of_ones_own_is_read(tmp_path):
     path.write_text(f"{head}launch: {{near_perfect: 5}}\n")
     launch = settings_of(str(path)).launch
     assert (launch.near_perfect, launch.keep_zero, launch.paper.name) == (5, False, "Qwen2.5-Math")
-    for other in (path.with_suffix(".sh"), tmp_path / "mine.yaml"):
-        path.rename(path := other)
-        with pytest.raises(UserError, match=f"{path}' is not a YAML file in a folder named experiment: give demo"):
-            settings_of(str(path))
+    path.rename(moved := tmp_path / "mine.yaml")
+    with pytest.raises(UserError, match=f"{moved}' is not a YAML file in a folder named experiment: give demo"):
+        settings_of(str(moved))
 
 
 def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
