@@ -1,10 +1,11 @@
-"""Sign-flip tests and Holm's correction, by hand and against scipy."""
+"""Bootstrap intervals, sign-flip tests and Holm's correction, by hand and against scipy."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from rl.evaluation.analysis.paired_test import PairedTest, holm, sign_flip_p
+from rl.metrics.bootstrap import RESAMPLES, mean_interval
 
 
 def test_sign_flips_by_hand():
@@ -50,3 +51,20 @@ def test_holm_by_hand():
 def test_verdicts(difference, p_holm, verdict):
     test = PairedTest("bird", "grpo", "base", "pass@8", 20, difference, 0.01, p_holm)
     assert test.verdict == test.as_json()["verdict"] == verdict
+
+
+def test_intervals_are_scipys_percentile_bootstrap():
+    for size in (2, 30, 400):
+        values = np.random.default_rng(size).normal(size=size)
+        value, low, high = mean_interval(values)
+        rng = np.random.default_rng(0)
+        limits = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=rng)
+        assert value == values.mean()
+        assert (low, high) == pytest.approx(tuple(limits.confidence_interval), abs=1e-12)
+
+
+def test_undefined_and_constant_values():
+    nan = np.nan
+    assert mean_interval(np.full(7, 0.25)) == [0.25, 0.25, 0.25]
+    assert mean_interval(np.array([1.0, nan, 0.0, nan])) == mean_interval(np.array([1.0, 0.0]))
+    assert mean_interval(np.full(3, nan)) is mean_interval(np.empty(0)) is None
