@@ -1,8 +1,6 @@
 """`dph prepare bird` and `spider` on small files in the official formats: rows, variants, corrections, audited rows."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import pyarrow.parquet as pq
 import pytest
@@ -162,17 +160,6 @@ def test_budget_is_counted_with_a_tokenizer(prepare_bird, tmp_path):
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 0, 0]
     _, output = prepare_bird("--tokenizer", tmp_path / "model", "--max-prompt-tokens", words[1] - 1)
     assert [info["tables_without_examples"] for info in pq.read_table(output)["extra_info"].to_pylist()] == [0, 1, 0]
-
-
-def test_databases_are_not_written_to(prepare_bird, bird):
-    path = bird / "dev_databases" / "shop" / "shop.sqlite"
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA journal_mode = WAL")
-    before = {file.name: file.stat().st_mtime_ns for file in path.parent.iterdir()}
-    path.chmod(0o444)
-    finished, _ = prepare_bird()
-    assert "Wrote 3 rows" in finished.out
-    assert {file.name: file.stat().st_mtime_ns for file in path.parent.iterdir()} == before
 
 
 def test_wrong_settings_and_files(prepare_bird, bird):
