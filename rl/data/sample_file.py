@@ -170,9 +170,8 @@ def read_metadata(samples: Path) -> SampleMetadata:
         return _METADATA.validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(
-            f"{path}: {first['loc'][0]} is missing or wrong ({first['msg']}): sample again into another file."
-        ) from error
+        key = ".".join(map(str, first["loc"]))
+        raise UserError(f"{path}: {key} is wrong ({first['msg']}): sample again into another file.") from error
 
 
 def read_samples(samples: Path) -> Iterator[SampleRecord]:

@@ -137,7 +137,7 @@ def test_metadata_that_are_missing_or_foreign(tmp_path):
         write(path)
     del stored["seed"]
     metadata_path(path).write_text(json.dumps(stored))
-    with pytest.raises(UserError, match="seed is missing or wrong"):
+    with pytest.raises(UserError, match="seed is wrong"):
         read_metadata(path)
     metadata_path(path).unlink()
     with pytest.raises(UserError, match="0.meta.json, the metadata of 0.jsonl, cannot be read"):

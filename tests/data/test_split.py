@@ -224,7 +224,7 @@ def test_wrong_files_and_settings_are_one_sentence(tmp_path, data, run_program):
         ([samples("few", {**CORRECT, 20: [1, 1]})], "id 20 has 2 samples, not 4: re-run the sampler"),
         ([samples("absent", without_30)], "have no samples (the first is id 30)"),
         ([samples("surplus", {**CORRECT, 99: [1] * 4})], "lacks (the first is 99)"),
-        ([samples("n", metadata={"n": "4"})], "n.meta.json: n is missing or wrong (Input should be a valid integer)"),
+        ([samples("n", metadata={"n": "4"})], "n.meta.json: n is wrong (Input should be a valid integer)"),
         ([good, "--threshold", 5], "Error: The threshold is 5 of n = 4 samples: give one from 1 to n.\n"),
         ([good, "--threshold", 1, "--drop-zero"], "D_exp is empty at the threshold 1"),
         ([good, "--n", 8], "drawn with n = 4 samples per prompt, not 8: pass --n 4"),
