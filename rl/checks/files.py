@@ -126,12 +126,7 @@ def check_model(key: str, model: str, *, ask_hub: bool = True) -> None:
             missing = "" if os.path.isdir(folder) else f" (the model folder {model} does not exist)"
             raise UserError(
                 f"{key}={model} holds no config.json{missing}: give the folder of a Hugging Face model, or a name on "
-                f"the Hub, in {_variable(key)}."
+                f"the Hub, in {key}."
             )
     elif ask_hub:
-        check_hub(model, _variable(key))
-
-
-def _variable(key: str) -> str:
-    """Where a user names the model of a setting."""
-    return "MODEL_PATH" if key == "actor_rollout_ref.model.path" else key
+        check_hub(model, key)

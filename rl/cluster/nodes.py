@@ -15,8 +15,6 @@ from rl.cluster.scorer import LOOPBACK, UNSET_SCORER_VARIABLES, ScorerServer
 from rl.common.errors import UserError, file_errors
 from rl.common.signals import own_sigterm
 
-REPORT_S = 30.0
-
 
 def run_node(settings: Node, command: Sequence[str]) -> int:
     """Run this node's part of a run to its end.
@@ -85,7 +83,7 @@ def _wait_for_nodes(settings: Node, ray_address: str, deadline: float) -> list[s
 
     with own_sigterm():
         ray.init(address=ray_address, logging_level=logging.ERROR)
-    report = 0.0
+    said = ""
     try:
         while True:
             nodes = {int(node["Labels"]["NODE_RANK"]): node for node in ray.nodes() if node["Alive"]}
@@ -98,9 +96,9 @@ def _wait_for_nodes(settings: Node, ray_address: str, deadline: float) -> list[s
                     "join: start the same script on every node with its own NODE_RANK, the same MASTER_ADDR and the "
                     "same RAY_AUTH_TOKEN, and look at the output of those nodes."
                 )
-            if time.monotonic() >= report:
+            if missing != said:
                 say(f"the head waits for node {missing} to join")
-                report = time.monotonic() + REPORT_S
+                said = missing
             time.sleep(POLL_S)
     finally:
         # When Ray is lost, Ray's client would abort this process. Its shutdown takes SIGTERM's handler away.

@@ -45,10 +45,6 @@ class Section(BaseModel):
         cls.at, cls.may_change = at, may_change
 
     @classmethod
-    def default(cls, name: str) -> Any:
-        return cls.model_fields[name].default
-
-    @classmethod
     def paths(cls) -> list[str]:
         """The full names of the settings that are paths."""
         fields = cls.model_json_schema()["properties"]
@@ -103,4 +99,8 @@ def _plain(value: Any) -> Any:
 
 def dataclass_fields(*sections: type[Section]) -> list[tuple[str, Any, DataclassField]]:
     """The sections' settings as fields for dataclasses.make_dataclass."""
-    return [(name, Any, field(default=section.default(name))) for section in sections for name in section.model_fields]
+    return [
+        (name, Any, field(default=found.default))
+        for section in sections
+        for name, found in section.model_fields.items()
+    ]

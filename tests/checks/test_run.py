@@ -27,16 +27,6 @@ def test_a_run_that_can_start_passes(run):
 
 VALIDATION = "actor_rollout_ref.rollout.val_kwargs."
 
-# ---------------------------------------------------------------------------------------------------- single settings
-
-
-def test_a_wrong_value_is_named(run):
-    """tests/configuration has the types."""
-    assert "data.seed=20261127120000 must be " in run.rejection({"data.seed": 20261127120000})
-
-
-# ------------------------------------------------------------------------------------------------- files and scorer
-
 
 def test_a_batch_that_the_store_does_not_fill(run):
     assert "holds 8 rows, but data.sft_batch_size=16 are used in every" in run.rejection({"data.sft_batch_size": 16})
