@@ -37,11 +37,6 @@ def uses_samples(data: DictConfig) -> bool:
     return not data.sft_responses and (data.sft_coverage != "mastered" or data.sft_responses_per_prompt != 1)
 
 
-def moves_failures(data: DictConfig) -> bool:
-    """Whether prompts of data.sft_files that fail the refinement are explored with those of data.sft_wrong_files."""
-    return not (data.sft_responses or uses_samples(data))
-
-
 def asks_scorer(config: DictConfig, program: str) -> bool:
     """Whether a program has responses judged: no store of pre-sampled responses, and no prompts without answers."""
     if program == MAIN and config.actor_rollout_ref.actor.generate_sft:
@@ -77,7 +72,7 @@ def needed_files(config: DictConfig, program: str) -> list[str]:
             needed.append("sft_responses")
         elif uses_samples(config.data):
             needed.append("sft_samples")
-        elif moves_failures(config.data):
+        else:  # the prompts that fail the refinement join it
             needed.append("sft_wrong_files")
     elif program == MAIN:
         others = ["data.val_files"]

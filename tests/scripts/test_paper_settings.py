@@ -160,7 +160,6 @@ def accept(config, files, monkeypatch):
     monkeypatch.setattr(attention, "why_not", lambda implementation, config: None)  # flash-attn is installed
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
-    config.ray_kwargs.ray_init.num_cpus = 128  # what Ray finds on such a machine
     subject = Subject(config, MAIN)
     assert {look(subject).status for look in (settings, rules_of_training)} == {"ok"}
     if not config.actor_rollout_ref.actor.generate_sft:

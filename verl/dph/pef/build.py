@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from omegaconf import DictConfig
 
-from rl.checks.files import files_of, moves_failures
+from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.errors import UserError
 from rl.data.sample_file import read_metadata, read_samples
@@ -61,7 +61,7 @@ def write_store(
     origin, source = origin_of(config), source_of(data)
     if is_finished(path, correct, source):
         shutil.rmtree(parts, ignore_errors=True)
-        if not source:  # sft_refinement_failures may be another one now
+        if not source:  # a split that was made again has forgotten them
             refinement.write_failed(data, solved={row.id for row in Store.load(str(path)).rows})
         logger.info("%s is complete: nothing to do (%s to write it anew)", path, DELETE)
         return
@@ -77,13 +77,13 @@ def write_store(
         logger.info("%s holds %d responses to %s prompts (%s)", path, len(store), store.meta["kept"], store.size(path))
     else:
         logger.info(
-            "%s holds %d of %d near-perfect prompts (%s); the other %d are %s",
+            "%s holds %d of %d near-perfect prompts (%s); the other %d are explored with %s",
             path,
             len(store),
             store.meta["prompts"],
             store.size(path),
             failed,
-            f"explored with {data.sft_wrong_files}" if moves_failures(data) else "left out",
+            data.sft_wrong_files,
         )
     shutil.rmtree(parts)
 

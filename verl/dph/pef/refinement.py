@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from omegaconf import DictConfig
 
-from rl.checks.files import files_of, moves_failures
+from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.data.rows import ids_of
 from rl.data.sample_file import holds_samples_of, refinement_samples
@@ -61,7 +61,7 @@ def write_failed(data: DictConfig, *, solved: Set[int | str]) -> int:
     [correct] = files_of(data.sft_files)
     table = pq.read_table(correct)
     failed = table.filter(pa.array([id not in solved for id in table["id"].to_pylist()], pa.bool_()))
-    joins = files_of(data.sft_wrong_files)[0].name if moves_failures(data) else ""
+    joins = files_of(data.sft_wrong_files)[0].name
     with atomic_write.replacing(failed_refinement(correct)) as path:
         pq.write_table(failed.replace_schema_metadata((table.schema.metadata or {}) | {_JOINS: joins}), path)
     return failed.num_rows
