@@ -5,24 +5,17 @@ import pytest
 from rl.demo import run
 
 
-def summary(prompts: int, pass_at_1: float, styles: tuple | None) -> dict:
-    passed = {"1": [pass_at_1, pass_at_1 - 0.1, pass_at_1 + 0.1], "8": [0.875, 0.8, 1.0], "32": [1.0, 1.0, 1.0]}
-    return {"n": 32, "prompts": prompts, "greedy": [0.617, 0.5164, 0.7135], "pass@k": passed, "styles": styles}
-
-
 @pytest.fixture
 def report() -> dict:
-    """Two methods."""
+    """One method."""
 
-    def method(pass_at_1):
-        return dict.fromkeys(("in_domain", "out_of_domain"), summary(96, pass_at_1, (4.12, 3.96, 4.25)))
+    def of(pass_at_1):
+        passed = {"1": [pass_at_1, 0.3, 0.6], "8": [0.875, 0.8, 1.0], "32": [1.0, 1.0, 1.0]}
+        greedy, styles = [0.617, 0.5, 0.7], (4.12, 3.96, 4.25)
+        found = {"n": 32, "prompts": 96, "greedy": greedy, "pass@k": passed, "styles": styles}
+        return dict.fromkeys(("in_domain", "out_of_domain"), found)
 
-    return {
-        "base": method(0.4),
-        "dph_js": method(0.5),
-        "_labels": {"base": "Base", "dph_js": "DPH-JS"},
-        "_solved_in": 8,
-    }
+    return {"base": of(0.4), "dph_js": of(0.5), "_labels": {"base": "Base", "dph_js": "DPH-JS"}, "_solved_in": 8}
 
 
 def test_a_table_for_each_domain_has_a_row_per_model(report):

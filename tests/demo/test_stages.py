@@ -35,29 +35,22 @@ def wait_for(path) -> str:
 
 
 def test_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
+    first, out = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
     for _ in range(2):
-        Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
-    assert runs(tmp_path, "a") == 1
+        Pipeline(first, {}).run([stage(first, "a")])
+    first.rename(out)
+    Pipeline(out, {}).run([stage(out, "a")])  # the folder has moved
     # Another name of the interpreter is the same command: make says python, a user python3.
     linked = tmp_path / "python-of-another-name"
     linked.symlink_to(sys.executable)
     monkeypatch.setattr(sys, "executable", str(linked))
-    Pipeline(tmp_path, {}).run([stage(tmp_path, "a")])
-    assert runs(tmp_path, "a") == 1 and "starts again" not in capsys.readouterr().err
-    Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])  # another command: from nothing
-    assert runs(tmp_path, "a") == 1 and "a  starts again" in capsys.readouterr().err
-    (tmp_path / "a.txt").unlink()
-    Pipeline(tmp_path, {}).run([stage(tmp_path, "a", "pass")])
-    assert runs(tmp_path, "a") == 1 and "a  starts again" in capsys.readouterr().err
-
-
-def test_a_folder_that_was_moved_is_done(tmp_path):
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    Pipeline(first, {}).run([stage(first, "a")])
-    first.rename(second)
-    Pipeline(second, {}).run([stage(second, "a")])
-    assert runs(second, "a") == 1
+    Pipeline(out, {}).run([stage(out, "a")])
+    assert runs(out, "a") == 1 and "starts again" not in capsys.readouterr().err
+    for _ in range(2):
+        Pipeline(out, {}).run([stage(out, "a", "pass")])  # another command, then no output: from nothing
+        assert runs(out, "a") == 1 and "a  starts again" in capsys.readouterr().err
+        (out / "a.txt").unlink()
 
 
 def test_stages_run_side_by_side_as_soon_as_their_needs_are_done(tmp_path):
