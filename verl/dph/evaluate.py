@@ -208,9 +208,10 @@ def _warn_of_other_base(model_hash: str, runs: dict[str, Run]) -> None:
     """Warn of a base, evaluated or stored, that is another model than the one from which a run started."""
     for name, run in runs.items():
         manifest = newest_manifest(run.folder) if name != BASE else None
-        if manifest is not None and manifest["model"]["model_hash"] != model_hash:
+        started_from = (manifest or {"model": {}})["model"].get("model_hash", model_hash)
+        if started_from != model_hash:
             words = "%s (%s) was not trained from base: model_hash %s, not %s"
-            logger.warning(words, name, run.folder, *map(short, (manifest["model"]["model_hash"], model_hash)))
+            logger.warning(words, name, run.folder, short(started_from), short(model_hash))
 
 
 def _files(jobs: list[SamplingJob]) -> Files:
