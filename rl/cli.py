@@ -15,6 +15,8 @@ from rl.launch.commands import TRAIN_EXAMPLE
 
 HELP = ("-h", "--help")
 ABOUT = """\
+usage: dph COMMAND [...]
+
 Reinforcement learning with verifiable rewards that keeps the diversity of the initial policy.
 
 {commands}
@@ -50,8 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     with user_errors_exit():
-        if not words or words[0].startswith("-"):
-            return _without_command(words)
+        if not words or words[0] in HELP:
+            sys.stdout.write(ABOUT.format(commands=_listed("")))
+            return 0
         name, rest = resolve(words)
         if name in GROUPS:
             first = next(key for key in COMMANDS if key.startswith(f"{name} "))
@@ -89,18 +92,6 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 def _example(name: str) -> str:
     return f"example:\n  dph {name} {COMMANDS[name].example}".rstrip()
-
-
-def _without_command(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="dph",
-        usage="dph COMMAND [...]",
-        description=ABOUT.format(commands=_listed("")),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.parse_args(words)
-    parser.print_help()
-    return 0
 
 
 def _listed(prefix: str) -> str:

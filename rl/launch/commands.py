@@ -25,10 +25,8 @@ def _parser(description: str, arguments: str) -> argparse.ArgumentParser:
         "experiment=NAME (docs/reference/cli.md), or KEY=VALUE, a setting (docs/reference/settings.md)."
     )
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="as above")
-    parser.add_argument("--dry-run", action="store_true", help="print the command and run nothing")
-    parser.add_argument(
-        "--dry-run=config", action="store_true", help="print the resolved configuration and run nothing"
-    )
+    shown = "print the command, or with =config the resolved configuration, and run nothing"
+    parser.add_argument("--dry-run", nargs="?", choices=("config",), help=shown)
     return parser
 
 
