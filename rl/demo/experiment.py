@@ -396,9 +396,10 @@ class Experiment:
         of_base = f"base{draw.suffix}"
         entries: dict[str, dict] = {name: {"splits": _sample_files(of_base, name)} for name in ("base", "base_again")}
         for row in self.rows():
-            name, log = f"{row.name}{draw.suffix}", f"runs/{row.trained}{draw.suffix}/{LOGS}"
-            files = {"splits": _sample_files(name, name), "training_log": log, "last_step": row.steps}
-            entries[row.name] = METHODS[row.trained].description() | {"label": row.label} | files
+            name, of = f"{row.name}{draw.suffix}", METHODS[row.trained]
+            log = {"training_log": f"runs/{row.trained}{draw.suffix}/{LOGS}", "last_step": row.steps}
+            family = {"family": of.family, "eta": of.eta} if of.family else {}
+            entries[row.name] = {"label": row.label, "splits": _sample_files(name, name), **family, **log}
         asked = {split: f"task/test_{split}.parquet" for split in SPLITS}
         # The anchor is about one of the databases out of domain, and about no other.
         groups = [*GROUPS, "schema"] if self.anchored else GROUPS

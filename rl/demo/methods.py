@@ -33,7 +33,6 @@ class Method:
         family: methods of one family differ only in eta (rl/evaluation/spec.py).
         store: one of STORES; None for the default store.
         overrides: further ones, of Hydra.
-        anchor: the weight of the anchor, which is rehearsed beside the store; None for no anchor.
     """
 
     label: str
@@ -42,33 +41,22 @@ class Method:
     family: str | None = None
     store: str | None = None
     overrides: tuple[str, ...] = ()
-    anchor: float | None = None
 
     @property
     def words(self) -> list[str]:
         """All overrides of the method's file."""
         words = [] if self.eta is None else [f"{ACTOR}.sft_loss_coeff={self.eta}"]
-        words += [in_store(self.store)] if self.store else []
-        if self.anchor is not None:
-            words += [in_store(ANCHOR, "sft_anchor_pt"), f"{ACTOR}.sft_anchor_coeff={self.anchor}"]
-        return [*words, *self.overrides]
+        return [*words, *([in_store(self.store)] if self.store else []), *self.overrides]
 
     @property
     def stores(self) -> list[str]:
         """Those of STORES that it reads."""
-        return [*([self.store] if self.store else []), *([] if self.anchor is None else [ANCHOR])]
+        return [name for name in STORES if any(word.endswith(f"/{name}/pef.pt") for word in self.words)]
 
     @property
     def definition(self) -> str:
         """The method's file and overrides: what a method of two studies must have in common."""
         return " ".join([self.method, *self.words])
-
-    def description(self) -> dict[str, str | float]:
-        """The method's label, family and eta in a report's specification."""
-        found: dict[str, str | float] = {"label": self.label}
-        if self.family is not None and self.eta is not None:
-            found |= {"family": self.family, "eta": float(self.eta)}
-        return found
 
 
 def in_store(name: str, key: str = "sft_pt") -> str:
@@ -99,7 +87,10 @@ METHODS = {
         *("Recipe on all prompts", "recipe", 0.1, None, "solved_all"), overrides=("launch.explored=all",)
     ),
     # The anchor beside the recipe's store.
-    "recipe_anchor": Method("Recipe with anchor", "recipe", 0.2, None, "solved_all", anchor=0.1),
+    "recipe_anchor": Method(
+        *("Recipe with anchor", "recipe", 0.2, None, "solved_all"),
+        overrides=(in_store(ANCHOR, "sft_anchor_pt"), f"{ACTOR}.sft_anchor_coeff=0.1"),
+    ),
     # The success cap (docs/explanation/method.md).
     "grpo_cap": Method("GRPO cap .6", "grpo_cap"),
     "dph_js_cap": Method("DPH-JS cap .75", "js_kl_cap", 0.5),
