@@ -115,6 +115,17 @@ def dph_command(method: str) -> str:
     return {name: f"dph {command}" for command, name in PREPARATIONS.items()}.get(method, f"dph train {method}")
 
 
+def next_step(command: str, experiment: str) -> str:
+    """The line that ends a step before training: the next command.
+
+    Args:
+        command: without the experiment.
+        experiment: one of ours, or a user's file.
+    """
+    option = "--experiment " if command.startswith("dph split") else "experiment="
+    return f"Next: {command}{f' {option}{experiment}' if experiment != DEFAULT_EXPERIMENT else ''}\n"
+
+
 def experiment(name: str) -> ConfigFile:
     """An experiment of ours by its name, or a user's file by its path."""
     ours = files("experiment")

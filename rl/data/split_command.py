@@ -6,6 +6,7 @@ writes those that the store and training read.
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.text import histogram, named, number_of, without_reference
-from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files
+from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files, next_step
 from rl.configuration.names import CORRECT_NAME, WRONG_NAME
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
 
         check_variables(os.environ)
         forget_empty_variables()
-        settings = settings_of(options.experiment or default)
+        chosen = options.experiment or default
+        settings = settings_of(chosen)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
         if type(launch.near_perfect) is not int or type(keep_zero) is not bool:
@@ -56,7 +58,11 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         parts = split(data, samples, threshold=threshold, n=n, keep_zero=keep_zero)
         write_split(parts, correct, wrong)
         sys.stdout.write(summary(parts, threshold, n, launch.paper))
+        given = {"train_correct": correct, "train_wrong": wrong} if options.out else {}
+        store = " ".join(["dph store", *(shlex.quote(f"launch.{name}={part}") for name, part in given.items())])
         sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
+        if threshold == launch.near_perfect:  # another split may be for another purpose
+            sys.stdout.write(next_step(store, chosen))
 
 
 def _check_parts(correct: Path, wrong: Path, read: list[Path]) -> None:

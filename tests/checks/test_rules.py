@@ -111,7 +111,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
             "data.train_batch_size x rollout.n=32 does not divide over 2 mini-batches x 3 data-parallel ranks",
         ),
         (SHORT | {TOKENS: 127}, "is less than the longest row, verl's padding of 128 tokens"),
-        ({f"{ACTOR}checkpoint.save_contents": ["weights"]}, "save_contents=['weights'] must be 'model', 'opt"),
+        ({f"{ACTOR}checkpoint.load_contents": ["weights"]}, "load_contents=['weights'] must be 'model', 'opt"),
         (GAE | {"algorithm.success_cap": 0.6}, "success_cap=0.6 sets the advantages of whole groups to 0"),
         (
             GAE | LORA | of_mode("js", reference=True),
@@ -250,9 +250,19 @@ def test_an_engines_context_is_at_most_the_models(run, positions, given, expecte
     assert config.actor_rollout_ref.rollout.max_model_len == expected
 
 
-def test_log_probs_of_another_engine_are_not_the_old_policys(run):
+@pytest.mark.parametrize(
+    ("rollout", "mode", "top_p", "top_k", "temperature", "rejected"),
+    [
+        ("vllm", "processed_logprobs", 0.95, -1, 1.0, True),
+        ("vllm", "processed_logprobs", 1.0, -1, 0.6, False),
+        ("vllm", "raw_logprobs", 1.0, -1, 0.6, True),
+        ("hf", "raw_logprobs", 0.95, -1, 0.6, False),
+    ],
+)
+def test_log_probs_of_another_distribution_are_not_the_old_policys(
+    run, rollout, mode, top_p, top_k, temperature, rejected
+):
     config = run.config({"algorithm.rollout_correction.bypass_mode": True})
-    assert not [*rules.rollout_correction(config)]  # hf's are the actor's
-    config.actor_rollout_ref.rollout.name = "vllm"
-    [sentence] = rules.rollout_correction(config)
-    assert "bypass_mode=True takes the rollout's log-probs for the old policy's, and vllm" in sentence
+    settings = {"name": rollout, "logprobs_mode": mode, "top_p": top_p, "top_k": top_k, "temperature": temperature}
+    config.actor_rollout_ref.rollout.update(settings)
+    assert len([*rules.rollout_correction(config)]) == rejected

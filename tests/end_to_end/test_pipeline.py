@@ -180,6 +180,7 @@ def test_store_holds_the_correct_refinement_samples_and_loses_no_prompt(stored):
 
 def test_the_store_is_checked_and_leaves_nothing_behind(stored):
     assert "computed again differ by" in stored.outputs["store"]
+    assert stored.outputs["store"].endswith("Next: dph train js_kl my_run\n")
     assert not (stored.data / "pef.parts").exists() and not (stored.data / "pef.pt.unchecked").exists()
 
 

@@ -127,6 +127,7 @@ def test_each_command_leaves_what_the_next_one_reads(walked):
     assert pq.read_metadata(traveller.mine / "train.parquet").num_rows == len(QUERIES)
     assert [path.name for path in traveller.mine.iterdir() if "audit" in path.name]
     data = traveller.mine / "data"
+    assert printed["presample"].endswith("Next: dph split --experiment mine/experiment/mine.yaml\n")
     assert len((data / "generate_data" / "0.jsonl").read_text().splitlines()) == 8 * len(QUERIES)
     parts = [pq.read_metadata(data / f"train_{part}.parquet").num_rows for part in ("correct", "wrong")]
     assert parts[0] >= MASTERED and sum(parts) == len(QUERIES)

@@ -17,13 +17,15 @@ from verl.trainer import main_ppo
 from rl.common.console_log import console_log
 from rl.common.run_lock import sole_run
 from rl.common.signals import Stopped, stoppable_when_armed
+from rl.configuration.methods import next_step
 from rl.configuration.names import MAIN
 from rl.data.training_run import CONSOLE, resumes_at
 from verl.dph.checks.rules import check_ray
 from verl.dph.checks.run import Finished, check
-from verl.dph.config.program import run_main
+from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.cpu.in_process import InProcessActorClass, use_in_process_queue, use_in_process_router
 from verl.dph.objective import advantages
+from verl.dph.pef.row_sources import source_of
 from verl.dph.sampling.ray_cluster import check_shared_folder, join_running, on_head, services_variables
 from verl.dph.training import tracking
 from verl.dph.training.run_record import RunRecord
@@ -105,6 +107,12 @@ def main(config: DictConfig) -> None:
             raise
     if not run.writes_store:
         sys.stdout.write(f"{RunRecord.load(run.folder).summary(config)}\n")
+    elif experiment := chosen_experiment():
+        # Rows that are not the refinement's are for the recipe (docs/howto/train.md).
+        command = f"dph train {'recipe' if source_of(config.data) else 'js_kl'} my_run"
+        if config.data.sft_coverage == "all":
+            command += f" data.sft_anchor_pt={config.data.sft_pt}"
+        sys.stdout.write(next_step(command, experiment))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,14 @@ from omegaconf import DictConfig, OmegaConf
 from rl.checks.files import files_of
 from rl.common.console_log import console_log
 from rl.common.signals import Stopped, run_stoppable
+from rl.configuration.methods import next_step
 from rl.configuration.names import PRESAMPLE
 from rl.data.sample_file import check_name
 from rl.data.sample_summary import summarize
 from verl.dph.checks.model import bound_context
 from verl.dph.checks.run import check
 from verl.dph.checks.scorer import check_scorer
-from verl.dph.config.program import run_main
+from verl.dph.config.program import chosen_experiment, run_main
 from verl.dph.sampling.job import SamplingJob, draw, prepare
 from verl.dph.sampling.rollout_engine import rollout_client
 from verl.dph.sampling.sampler import SamplingSettings
@@ -49,6 +50,8 @@ def main(config: DictConfig) -> None:
     summary = summarize(job.output)
     sys.stdout.write(f"{summary}\nnow: {drawn} samples\n")
     sys.stdout.write(f"Wrote {job.output}.\n")
+    if (experiment := chosen_experiment()) and job.prompts.judged:
+        sys.stdout.write(next_step("dph split", experiment))
 
 
 async def _draw(config: DictConfig, job: SamplingJob) -> int:

@@ -53,10 +53,14 @@ def rollout_correction(config: DictConfig) -> Iterator[str]:
                 f"algorithm.rollout_correction.{name}={correction[name]} needs the rollout's log-probs: set "
                 "actor_rollout_ref.rollout.calculate_log_probs=True."
             )
-    if correction and correction.bypass_mode and rollout.name != "hf":
+    # An engine's log-probs are of what top-p and top-k leave (processed), or of logits before the temperature (raw).
+    raw = rollout.logprobs_mode == "raw_logprobs"
+    other = rollout.temperature != 1 if raw else rollout.top_p < 1 or rollout.top_k > 0
+    if correction and correction.bypass_mode and rollout.name != "hf" and other:
         yield (
             "algorithm.rollout_correction.bypass_mode=True takes the rollout's log-probs for the old policy's, and "
-            f"{rollout.name} computes others than the actor: set it to False."
+            f"{rollout.name}'s are of another distribution here: set it to False, or sample with top_p=1, top_k=-1 and "
+            "processed_logprobs."
         )
 
 

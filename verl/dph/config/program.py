@@ -5,16 +5,30 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from rl.common.cli import user_errors_exit
+from rl.common.cli import as_shown, user_errors_exit
 from rl.configuration import CONFIG_DIR
 from rl.configuration.compose import CONFIG_OF, check_additions, override_errors_explained
 from rl.configuration.settle import settle
 from rl.configuration.variables import check_variables, forget_empty_variables
 from verl.dph.config.device_choice import add_device, check_device
+
+
+def chosen_experiment() -> str:
+    """The experiment that this program runs with: a name of ours, or the path of a user's file; "" without one."""
+    if not HydraConfig.initialized():
+        return ""
+    runtime = HydraConfig.get().runtime
+    name = runtime.choices.get("experiment") or ""
+    sources = [Path(source.path) for source in runtime.config_sources if source.schema == "file"]
+    folders = [path / "experiment" for path in sources if path != CONFIG_DIR]
+    own = [file for folder in folders if (file := folder / f"{name}.yaml").is_file()]
+    return as_shown(own[0]) if own else name
 
 
 def run_main(job: Callable, program: str) -> None:
