@@ -157,7 +157,7 @@ def in_folder(value, folder):
 def accept(config, files, monkeypatch):
     """verl.dph's checks and verl's own, on a GPU machine with the files in their places."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    monkeypatch.setattr(attention, "why_not", lambda implementation, config: None)  # flash-attn is installed
+    monkeypatch.setattr(attention, "_why_not_flash_attn", lambda config: None)  # flash-attn is installed
     assert OmegaConf.missing_keys(config) <= NOT_ASKED
     config.actor_rollout_ref.model.path = files["MODEL_PATH"]
     subject = Subject(config, MAIN)
