@@ -99,9 +99,19 @@ def _listed(prefix: str) -> str:
     summaries = {name: command.summary for name, command in COMMANDS.items() if name.startswith(prefix)}
     if not prefix:
         summaries = {name.split()[0]: GROUPS.get(name.split()[0], summary) for name, summary in summaries.items()}
-    return "\n".join(f"  {name.removeprefix(prefix):<11} {summary}" for name, summary in summaries.items())
+    return "\n".join(
+        f"{HEADINGS.get(name, '')}  {name.removeprefix(prefix):<11} {summary}" for name, summary in summaries.items()
+    )
 
 
+# Of the list of commands, before the first command of each.
+HEADINGS = {
+    "demo": "Try it\n",
+    "prepare": "\nPrepare\n",
+    "train": "\nTrain\n",
+    "evaluate": "\nLook at the results\n",
+    "inspect": "\nCheck and serve\n",
+}
 GROUPS = {"prepare": "convert a published benchmark to a parquet of prompts"}
 COMMANDS = {
     "demo": Command("run the whole pipeline on a tiny model, on two cores", "--methods grpo,recipe", "rl.demo.run"),

@@ -88,14 +88,14 @@ def _scoring(settings: Settings, scorers: Scorers, metrics: Metrics, verdict_sha
         """Score responses to one question: {"Scorer1": [[score, [[flag, payload]]], ...], "details": [...]}."""
         body = parse(ApiRequest, await received(request))
         [scores] = _judged(await score_all([(body.extra, body.gen_responses)]))
-        return await _json(lambda: api_reply(scores), len(scores))
+        return await _json(lambda: api_reply(scores, server.max_reply_bytes), len(scores))
 
     async def score_batch(request: Request) -> Response:
         """Score responses to many questions: {"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}."""
         body = parse(BatchRequest, await received(request))
         questions = [(item.question, item.responses) for item in body.questions]
         scores = await score_all(questions, body.digests)
-        reply = await _json(lambda: batch_reply(scores, body.digests), sum(map(len, scores)))
+        reply = await _json(lambda: batch_reply(scores, body.digests, server.max_reply_bytes), sum(map(len, scores)))
         reply.headers[VERDICT_HEADER] = verdict_sha256
         return reply
 

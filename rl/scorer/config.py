@@ -73,6 +73,8 @@ class ServerSettings(_Section):
     files are kept. Without one, warnings go to stderr."""
     max_body_bytes: Count = 10_000_000
     """A request with a larger body is rejected with 413."""
+    max_reply_bytes: Count = 10_000_000
+    """Rows and errors beyond this size are left out of a reply; outcomes and scores never are."""
     max_waiting: Count = 10_000
     """How many responses may wait for a worker. A request that would exceed it gets 503 with Retry-After."""
     request_seconds: Seconds = REQUEST_S

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rl.common.outcomes import INFRA_ERROR, OUTCOMES
 from rl.scorer.outcomes import Score
+from rl.scorer.sandbox.confine import MECHANISMS
 from rl.scorer.scorers import Scorers
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -81,10 +82,16 @@ class _State:
         yield _family(GaugeMetricFamily, "running", "Jobs in workers", "kind", pools)
         yield _family(GaugeMetricFamily, "workers", "Worker processes", "kind", pools)
         ends = CounterMetricFamily("scorer_worker_ends", "Ends of worker processes by cause", labels=["kind", "cause"])
+        confined = GaugeMetricFamily(
+            "scorer_sandbox", "Whether a mechanism of the kernel confines the workers", labels=["kind", "mechanism"]
+        )
         for kind, scorer in scorers.items():
             for cause, count in scorer.pool.ends.items():
                 ends.add_metric([kind, cause], count)
+            for mechanism in MECHANISMS:
+                confined.add_metric([kind, mechanism], mechanism in scorer.sandbox)
         yield ends
+        yield confined
         caches = {name: cache for scorer in scorers.values() for name, cache in scorer.caches.items()}
         yield _family(CounterMetricFamily, "hits", "Results that needed no run of their own", "cache", caches)
         yield _family(CounterMetricFamily, "misses", "Results that needed a run", "cache", caches)

@@ -38,7 +38,7 @@ class Score:
     @property
     def error(self) -> str | None:
         """Why there is no result; None if there is one."""
-        return None if self.flag == "result" else json.loads(self.payload).removeprefix("error: ")
+        return None if self.flag == "result" else error_text(self.payload)
 
     @property
     def kept_bytes(self) -> int | None:
@@ -46,6 +46,11 @@ class Score:
         if self.outcome == INFRA_ERROR or not self.lasting:
             return None
         return sys.getsizeof(self.payload) + sys.getsizeof(self.pred) + _ENTRY_BYTES
+
+
+def error_text(payload: str) -> str:
+    """The sentence in the payload of an error."""
+    return json.loads(payload).removeprefix("error: ")
 
 
 def failure(header: dict, pred: str | None = None) -> Score:

@@ -7,11 +7,12 @@ from pydantic import BaseModel, Discriminator, Tag, ValidationError
 from starlette.exceptions import HTTPException
 
 from rl.scorer.math.scoring import MathQuestion
-from rl.scorer.outcomes import Score
+from rl.scorer.outcomes import Score, error_text
 from rl.scorer.sql.scoring import SqlQuestion
 from rl.scorer.task.scoring import TaskQuestion
 
 _KINDS = ("sql", "math", "own task")
+_LEFT_OUT = '"error: (left out, see max_reply_bytes)"'
 
 
 def _kind(extra: Any) -> str:
@@ -61,21 +62,37 @@ def parse(model: type[BaseModel], body: bytes, status: int = 400) -> Any:
         raise HTTPException(status, f"{where}: {first['msg']}") from None
 
 
-def api_reply(scores: list[Score]) -> str:
+class _Payloads:
+    """The payloads of one reply as JSON; beyond `max_bytes` in all, shorter ones replace them."""
+
+    def __init__(self, max_bytes: int):
+        self._left = max_bytes
+
+    def of(self, score: Score) -> str:
+        self._left -= len(score.payload)
+        if self._left >= 0 or len(score.payload) < len(_LEFT_OUT):
+            return score.payload
+        return "[]" if score.flag == "result" else _LEFT_OUT
+
+
+def api_reply(scores: list[Score], max_bytes: int) -> str:
     """{"Scorer1": [[score, [[flag, payload]]], ...], "details": [{"outcome", "pred"}, ...]}."""
-    results = ",".join(f'[{json.dumps(a.score)},[["{a.flag}",{a.payload}]]]' for a in scores)
+    payloads = _Payloads(max_bytes)
+    results = ",".join(f'[{json.dumps(a.score)},[["{a.flag}",{payloads.of(a)}]]]' for a in scores)
     details = ",".join(json.dumps({"outcome": a.outcome, "pred": a.pred}) for a in scores)
     return f'{{"Scorer1":[{results}],"details":[{details}]}}'
 
 
-def batch_reply(scores: list[list[Score]], digests: bool) -> str:
+def batch_reply(scores: list[list[Score]], digests: bool, max_bytes: int) -> str:
     """{"answers": [[{"outcome", "score", "pred", "error"}, ...], ...]}; with "digest" and "result_rows" on request."""
-    typed = (",".join(_typed(score, digests) for score in of_question) for of_question in scores)
+    payloads = _Payloads(max_bytes)
+    typed = (",".join(_typed(score, digests, payloads) for score in of_question) for of_question in scores)
     return f'{{"answers":[{",".join(f"[{of_question}]" for of_question in typed)}]}}'
 
 
-def _typed(score: Score, digests: bool) -> str:
-    typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": score.error}
+def _typed(score: Score, digests: bool, payloads: _Payloads) -> str:
+    error = None if score.flag == "result" else error_text(payloads.of(score))
+    typed = {"outcome": score.outcome, "score": score.score, "pred": score.pred, "error": error}
     if digests:
         typed |= {"digest": score.digest, "result_rows": score.result_rows}
     return json.dumps(typed)

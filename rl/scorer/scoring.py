@@ -108,12 +108,13 @@ class WorkerScorer:
         kind, separator, name = settings.kind.partition(":")
         self.scores: SharedResults[Score] = SharedResults(settings.answer_cache_bytes)
         self.caches: dict[str, SharedResults] = {f"{kind}_answers{separator}{name}": self.scores}
+        self.sandbox = [] if settings.sandbox == "off" else list(confine.offered())
         worker = {
             "kind": kind,
             "memory_bytes": settings.worker_memory_bytes,
             "jobs": jobs,
             "sandbox": {
-                "mechanisms": [] if settings.sandbox == "off" else list(confine.offered()),
+                "mechanisms": self.sandbox,
                 "reads": reads,
                 "allow": list(allow),
                 "server_port": server_port,

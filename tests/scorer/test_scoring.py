@@ -15,7 +15,7 @@ from rl.scorer.scorers import Scorers
 from rl.scorer.scoring import AT_ONCE, SharedResults
 from rl.scorer.sql import scoring as sql_scoring
 from rl.scorer.sql.scoring import SqlQuestion, SqlScorer
-from tests.scorer.conftest import SHOP, SHOP_TABLES, fenced, make_database, running
+from tests.scorer.conftest import SHOP, SHOP_TABLES, Scorer, fenced, make_database, running
 
 
 @dataclass
@@ -94,6 +94,22 @@ def test_a_request_of_any_size_is_worked_off_in_turn(tmp_path: Path, monkeypatch
     assert [len(of_question) for of_question in scores] == [1] * 1500 + [1500]
     assert [number for number, [score] in enumerate(scores[:1500]) if score.score] == [1]
     assert 500 < max(waiting) <= AT_ONCE
+
+
+ROWS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r LIMIT 90) SELECT printf('%.1000c', 'x') FROM r"
+
+
+def test_rows_of_equal_responses_are_sent_within_a_budget(start_scorer: Callable[..., Scorer]) -> None:
+    """A body of 100 kB asks for 90 kB of rows 600 times."""
+    scorer = start_scorer(server={"max_reply_bytes": 1_000_000}, num_instances=1)
+    responses = [fenced(ROWS), *[fenced(f"{ROWS} ")] * 599]
+    reply = scorer.put(responses, ROWS)
+    assert reply.status_code == 200 and len(reply.content) < 1_200_000
+    scores = reply.json()["Scorer1"]
+    assert [score for score, _ in scores] == [1.0] * 600
+    shown = [payload for _, [[flag, payload]] in scores if flag == "result"]
+    assert len(shown) == 600
+    assert [len(rows) for rows in shown[:10]] == [90] * 10 and [len(rows) for rows in shown[-500:]] == [0] * 500
 
 
 def test_what_a_view_reads_of_the_clock_is_kept_for_no_other_day(

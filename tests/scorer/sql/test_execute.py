@@ -344,6 +344,15 @@ def test_a_db_id_that_names_no_database_is_rejected(victim) -> None:
         assert reply.status_code == 404 and len(reply.json()["error"]) > 20, db_id[:40]
 
 
+def test_a_file_that_becomes_a_link_is_refused(server) -> None:
+    path = server.databases / "swapped.sqlite"
+    path.write_bytes((server.databases / SHOP).read_bytes())
+    assert server.outcome(GOLD, GOLD, db_id="swapped.sqlite") == "match"
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    assert server.put([fenced(GOLD)], GOLD, db_id="swapped.sqlite").status_code == 404
+
+
 def test_reading_a_database_in_wal_mode_creates_nothing(server) -> None:
     path = server.databases / "wal.sqlite"
     make_database(path, "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
