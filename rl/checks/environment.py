@@ -9,10 +9,10 @@ import importlib.util
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 from rl.checks.finding import Check, Finding, fail, look_at, ok, print_all, skipped
-from rl.common.installed import installed_version
 from rl.common.text import GB
 from rl.configuration.names import is_cpu
 
@@ -41,7 +41,7 @@ def python(machine: Machine) -> Finding:
 
 
 def verl(machine: Machine) -> Finding:
-    version = installed_version("verl")
+    version = _installed("verl")
     if version != VERL:
         return fail(f"{version or 'not installed'}, and verl.dph overrides hooks of {VERL}: {INSTALL}")
     return ok(version)
@@ -93,7 +93,7 @@ def gpus(machine: Machine) -> Finding:
 
 def vllm(machine: Machine) -> Finding:
     """Its compiled part fits the installed torch."""
-    if machine.on_cpu and installed_version("vllm") is None:
+    if machine.on_cpu and _installed("vllm") is None:
         return skipped("the rollout on a CPU is hf; vLLM's CPU build has an environment of its own (make install-vllm)")
     finding, module = _imported("vllm")
     if module is not None and importlib.util.find_spec("vllm._C") is not None:
@@ -101,9 +101,16 @@ def vllm(machine: Machine) -> Finding:
     return finding
 
 
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def _imported(package: str, module: str = "") -> tuple[Finding, Any]:
     """The package's version and the imported module, or a failure and None."""
-    version = installed_version(package)
+    version = _installed(package)
     if version is None:
         return fail(f"not installed: {INSTALL}"), None
     try:

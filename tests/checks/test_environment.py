@@ -18,7 +18,7 @@ from rl.checks.environment import Machine
     ],
 )
 def test_what_does_not_fit_is_named(monkeypatch, check, on_cpu, installed, status, words):
-    monkeypatch.setattr(environment, "installed_version", installed.get)
+    monkeypatch.setattr(environment, "_installed", installed.get)
     finding = check(Machine(on_cpu))
     assert finding.status == status and words in finding.found
 
