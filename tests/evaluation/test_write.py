@@ -65,7 +65,7 @@ def test_page(run):
     assert page.count("<svg") == 2 * (1 + 2 + 5) + 2 + 2 * 2 * 4 + 2
     text = unescape(re.sub(r"<[^>]*>", " ", page))
     for expected in (
-        "A & B", "DPH-JS <η 0.2>", "75 s", "Pass@16", "seed", "0.0003", "3 simple questions",
+        "A & B", "DPH-JS <η 0.2>", "0:01:15", "Pass@16", "seed", "0.0003", "3 simple questions",
         "GRPO, DPH-F and DPH-JS <η 0.2>, trained from Base. 12 questions (In domain) and 12 questions (Out of domain)",
         "Right answers (Pass@1) against solved questions (Pass@8)",
         "Pass@1: the share of correct ones among all k samples.", "and wrong ones are grey",
