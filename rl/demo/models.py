@@ -21,6 +21,7 @@ class DemoModel:
         folder: the default folder of the output.
         summary: what the report says of model and task.
         caveat: the report's, besides those on its methods.
+        minutes: expected on two idle cores: of everything before the first method, and of a method.
         at_once: programs at a time on a CPU. A single program has both cores.
         pretrained: whether the model is a pretrained one, in whose place MODEL_PATH may name another. Where the CPU
             multiplies in bfloat16, a pretrained model does so, and nothing is promised of it (promises.py).
@@ -39,6 +40,7 @@ class DemoModel:
     folder: str
     summary: str
     caveat: str
+    minutes: tuple[float, float]
     at_once: int
     pretrained: bool
     styles: tuple[str, ...] | None = None
@@ -64,6 +66,7 @@ TINY = DemoModel(
     "domain) and two that training never sees (out of domain). Half of the questions are ambiguous, in fine-tuning, "
     "training and tests alike: “figures” means one column in 70 % of them and another in 30 %, and nothing says which.",
     caveat="docs/explanation/study.md has the means of several seeds, of 60 steps on 384 questions.",
+    minutes=(2.5, 2),
     at_once=2,
     pretrained=False,
 )
@@ -82,6 +85,7 @@ SMOLLM2 = DemoModel(
     "of domain the problems are about things that training never sees. Half of the problems are ambiguous: the answer "
     "is the second person's number in 70 % of them and both persons' in 30 %, and nothing says which.",
     caveat="Learning rate and mini-batch were chosen on one seed of these problems; eta was not tuned.",
+    minutes=(20, 35),
     at_once=1,
     pretrained=True,
     styles=tuple(STYLES),

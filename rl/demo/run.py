@@ -12,6 +12,7 @@ import argparse
 import shlex
 import sys
 import time
+from pathlib import Path
 
 from rl.common.cli import as_shown, user_errors_exit
 from rl.common.signals import exit_on_sigterm
@@ -38,7 +39,10 @@ class Demo(Experiment):
         """Run all stages, write the report, and return its content."""
         from rl.evaluation.outputs import SPEC
 
-        self.run_stages(self.stages())
+        stages, (before, each) = self.stages(), self.model.minutes
+        minutes = before + each * len(self.methods) * self.steps / self.model.steps
+        sys.stderr.write(f"{len(stages)} stages, about {minutes:.0f} minutes on two idle cores\n")
+        self.run_stages(stages)
         sys.stderr.write("Comparing the methods\n")
         model = self.model
         base = f"{self.model_path or model.about}. " if model.pretrained else ""
@@ -65,9 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
     with user_errors_exit(resumes=True):
         demo = Demo(**chosen(options, FOLDERS), seed=options.seed, device=options.device)
         report = demo.run()
-    sys.stdout.write(f"\n{results(report)}{(time.monotonic() - started) / 60:.1f} minutes.\n")
-    sys.stdout.write(f"Report, with intervals and tests: {as_shown(demo.out / PAGE)}\n")
-    return 0 if demo.model.pretrained else check(report)
+    sys.stdout.write(f"\n{results_table(report)}\n")
+    code = 0 if demo.model.pretrained else check(report)
+    sys.stdout.write(f"{(time.monotonic() - started) / 60:.1f} minutes.\n")
+    out, dph = as_shown(demo.out), as_shown(Path(sys.executable).with_name("dph"))
+    inspect = shlex.join([dph, "inspect", f"{out}/data/generate_data/0.jsonl", f"{out}/data/pef.pt"])
+    sys.stdout.write(f"Report, with intervals and tests: {out}/{PAGE}\nNext:\n")
+    sys.stdout.write(f"  {inspect}  # read the base model's samples, and D_pef\n")
+    return code
 
 
 def parser() -> argparse.ArgumentParser:
@@ -95,23 +104,28 @@ def check(report: dict) -> int:
     return 1 if failures else 0
 
 
-def results(report: dict) -> str:
-    """A table for each split, with a row per model.
+def results_table(report: dict) -> str:
+    """A row per model: its metrics in domain, and Pass@k out of domain ("new").
 
     Args:
         report: the content of report.json.
     """
-    from rl.evaluation.measures import TERMINAL, metrics_for
-    from rl.evaluation.spec import BASE, split_name
-    from rl.evaluation.table import as_text
-    from rl.evaluation.tables import values_table
+    from rl.evaluation.measures import TERMINAL, heading, metrics_for
+    from rl.evaluation.spec import BASE, BASE_AGAIN
+    from rl.evaluation.table import Row, Table, as_text
+    from rl.evaluation.tables import metric_cell
 
-    text, metrics = "", metrics_for(TERMINAL, EVAL_SAMPLES, report["_solved_in"])
-    for split in SPLITS:
-        summaries = {name: report[name][split] for name in report["_labels"]}
-        caption = f"{split_name(split)}, in per cent of {summaries[BASE]['prompts']} questions:"
-        text += f"{as_text(values_table(summaries, metrics, report['_labels'], caption))}\n"
-    return text
+    metrics = metrics_for(TERMINAL, EVAL_SAMPLES, report["_solved_in"])
+    shown = {"in_domain": ("", metrics), "out_of_domain": ("new", [name for name in metrics if "@" in name])}
+    columns = {(upper, heading(name)): (split, name) for split, (upper, of) in shown.items() for name in of}
+    rows = []
+    for method, label in report["_labels"].items():
+        if method != BASE_AGAIN:
+            cells = [metric_cell(report[method][split], name) for split, name in columns.values()]
+            rows.append(Row(label, "", cells))
+    inside, outside = (report[BASE][split]["prompts"] for split in SPLITS)
+    caption = f"In per cent of {inside} questions, and of {outside} about what training never saw (new):"
+    return as_text(Table(caption, list(columns), rows))
 
 
 if __name__ == "__main__":
