@@ -44,6 +44,8 @@ MAY_CHANGE = (
     *("*model.path", "*model.tokenizer_path", "*.engine_kwargs.vllm.tokenizer", "data.train_files"),
     # Completed by verl, or copies of other settings.
     *("*optim.total_training_steps", "data.gen_batch_size", "*.rollout_n", "*._target_"),
+    # Of earlier versions: nothing reads them now.
+    *("data.sft_refinement_failures", "trainer.tags"),
 )
 
 
