@@ -30,7 +30,7 @@ TUTORIAL = DOCS / "tutorials" / "demo.md"
 COLUMNS = ("Pass@1", "Pass@8", "Pass@32", "style entropy", "Pass@1, out of domain", "Pass@8, out of domain")
 ABOVE_IN = ("Pass@1", "Pass@8", "Pass@1, out of domain", "Pass@8, out of domain")
 # Methods of the older study that the page leaves out.
-UNLISTED = ("dapo_exp", "dph_js_cap", "dph_js_cap_180", "rft_solved")
+UNLISTED = ("dapo_exp", "dph_js_cap", "rft_solved")
 # README's rows and columns: the names of methods in words, and those of measures with whether they are shares.
 IN_README = {"grpo": "GRPO", "dph_js": "DPH-JS, the paper's method", "maxrl": "MaxRL", "recipe": "the recipe"}
 README_COLUMNS = {
@@ -156,11 +156,13 @@ def main(arguments: list[str] | None = None) -> None:
     anchored = json.loads((STUDY / "anchor.json").read_text())
     parts = {"board": means(values), "primary": primary(values), "anchor": recorded_table(anchored)}
     parts["explored"] = means(json.loads((STUDY / "explored.json").read_text()))
-    parts["older"] = means(older, without=[*values["methods"], *UNLISTED])
+    longer = [name for name in older["methods"] if name.endswith("_180")]
+    parts["older"] = means(older, without=[*values["methods"], *UNLISTED, *longer])
     # The site wants tables apart from other lines.
     PAGE.write_text(written(PAGE.read_text(), {name: f"\n{table}\n" for name, table in parts.items()}))
     tables = {"smollm2": means(json.loads((STUDY / "smollm2.json").read_text()))}
-    tables["pretrained_control"] = recorded_table(json.loads((STUDY / "pretrained_control.json").read_text()))
+    for name in ("smollm2_readings", "pretrained_control"):
+        tables[name] = recorded_table(json.loads((STUDY / f"{name}.json").read_text()))
     TUTORIAL.write_text(written(TUTORIAL.read_text(), {name: f"\n{table}\n" for name, table in tables.items()}))
     README.write_text(written(README.read_text(), {"board": in_readme(values)}))
     for name, picture in (answer_pictures() | pareto_files(trade_offs_over_seeds(values))).items():
