@@ -1,7 +1,9 @@
-"""Disk space for checkpoints, before a run starts."""
+"""Disk space for checkpoints: a check before a run starts, and a clear error if the disk is full later."""
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -15,6 +17,10 @@ from rl.common.text import in_bytes
 # Bytes per parameter of what a checkpoint can hold (actor.checkpoint.save_contents; verl/utils/checkpoint/
 # checkpoint_manager.py): float32 weights, Adam's two moments.
 CONTENT_BYTES = {"model": 4, "optimizer": 8, "extra": 0, "hf_model": 4}
+# What torch and the system say when a file cannot be written. torch's writer hides the disk's error, and fails when it
+# checks its position in the file.
+_FULL = ("unexpected pos", "file write failed", "No space left", "Disk quota exceeded", "File too large")
+_ADVICE = "make room, set trainer.max_actor_ckpt_to_keep to keep fewer, or OUTPUT_DIR to a larger disk"
 
 
 def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
@@ -44,8 +50,28 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     needed = max(kept, 2) if kept and not resumes else 1
     if free < size * needed:
         times = f", and {needed} are there at a time" if needed > 1 else ""
-        raise UserError(
-            f"The checkpoints do not fit: {found}{times}; make room, set trainer.max_actor_ckpt_to_keep to keep fewer, "
-            "or OUTPUT_DIR to a larger disk."
-        )
+        raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")
     return ok(found if kept else f"{found}; all are kept (trainer.max_actor_ckpt_to_keep)")
+
+
+@contextmanager
+def full_disk_explained(folder: Path, last: Path | None) -> Iterator[None]:
+    """Turn the error of a full disk into a sentence, and remove the unfinished checkpoint.
+
+    Args:
+        folder: global_step_N, which the block writes.
+        last: the newest whole checkpoint, from which the run resumes, or None.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # an error of a Ray worker is a RayError and one of these
+        if not any(sign in str(error) for sign in _FULL):
+            raise
+        free = in_bytes(shutil.disk_usage(folder.parent).free)
+        if last != folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        resumes = f"resumes from {last.name}" if last is not None else "starts anew"
+        raise UserError(
+            f"The checkpoint {folder} cannot be written, its disk is full ({free} were free): {_ADVICE}; the same "
+            f"command then {resumes}."
+        ) from error

@@ -1,10 +1,25 @@
-"""Disks without room for a checkpoint."""
+"""Disks without room for a checkpoint: before the run starts, and while one is written."""
 
 import pytest
+import torch
 
+from rl.checks.disk import full_disk_explained
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from rl.common.model_files import parameters_in_files
+
+
+def test_a_disk_that_is_full_while_a_checkpoint_is_written(tmp_path, full_disk):
+    """One sentence; what was written of it goes, and the last whole checkpoint stays."""
+    folder, last = tmp_path / "global_step_10", tmp_path / "global_step_5"
+    for made in (folder, last):
+        made.mkdir()
+    (last / "model.pt").touch()
+    with full_disk(600_000), pytest.raises(UserError) as error, full_disk_explained(folder, last):
+        torch.save({"a": torch.zeros(1_000_000)}, folder / "model.pt")
+    assert f"The checkpoint {folder} cannot be written, its disk is full (" in str(error.value)
+    assert str(error.value).endswith("to a larger disk; the same command then resumes from global_step_5.")
+    assert (last / "model.pt").exists() and not folder.exists()
 
 
 def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):

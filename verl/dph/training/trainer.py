@@ -19,7 +19,8 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rl.data.training_run import checkpoint_folder
+from rl.checks.disk import full_disk_explained
+from rl.data.training_run import checkpoint_folder, newest_checkpoint
 from verl.dph.cpu.in_process import queue_settings
 from verl.dph.objective import advantages, success_cap
 from verl.dph.objective.rehearsal import rehearsal_loss, update_metrics
@@ -216,10 +217,12 @@ class DPHTrainer(PPOTrainerSync):
 
     def _save_checkpoint(self):
         # Before super(): it writes the file that names the newest checkpoint last.
-        folder = checkpoint_folder(Path(self.config.trainer.default_local_dir), self.global_steps)
-        write_manifest(self.manifest, folder, step=self.global_steps, resources=ray.cluster_resources())
-        checkpoint_parts.save(folder, self.parts)
-        super()._save_checkpoint()
+        run = Path(self.config.trainer.default_local_dir)
+        folder = checkpoint_folder(run, self.global_steps)
+        with full_disk_explained(folder, newest_checkpoint(run)):
+            write_manifest(self.manifest, folder, step=self.global_steps, resources=ray.cluster_resources())
+            checkpoint_parts.save(folder, self.parts)
+            super()._save_checkpoint()
         self.record.saved(self.global_steps)
         self.record.delete_older("actor", self.config.trainer.max_actor_ckpt_to_keep)
         self.record.delete_older("critic", self.config.trainer.max_critic_ckpt_to_keep)
