@@ -22,6 +22,7 @@ def report(entropy: dict[str, float | None], solved: dict[str, float] | None = N
         (report({"dph_js": 0.61}), []),
         (report({"base": 1.3, "grpo": 0.14, "recipe": 1.0}, {"base": 0.9}), []),
         (report({"grpo": 0.36, "dph_js": 0.59}), ["grpo has a style entropy", "dph_js has a style entropy"]),
+        (report({"grpo": 0.0, "recipe": 0.6}), ["recipe has a style entropy of 0.600 in domain, which must be"]),
         (report({"grpo": None}), ["grpo has a style entropy of nan in domain"]),
         (report({"base": 1.3}), ["The report has none of grpo, dph_js, recipe, dph_f_solved_cap in domain"]),
         (report({"base": 1.3, "grpo": 0.1}, {"base": 0.84}), ["grpo has a Pass@32 minus base's of -0.040"]),
