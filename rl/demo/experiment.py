@@ -78,10 +78,14 @@ def chosen(options: argparse.Namespace, folders: Mapping[str, str]) -> dict[str,
     }
 
 
-def at_least_1(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
-    return number
+def whole(text: str, least: int = 0) -> int:
+    """The `type` of an option that is a whole number."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
+    return int(text)
+
+
+at_least_1 = functools.partial(whole, least=1)
 
 
 def ignore_variables() -> None:

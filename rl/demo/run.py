@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rl.common.cli import as_shown, user_errors_exit
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import DEVICES, EVAL_SAMPLES, SPLITS, Draw, Experiment, add_options, chosen
+from rl.demo.experiment import DEVICES, EVAL_SAMPLES, SPLITS, Draw, Experiment, add_options, chosen, whole
 from rl.demo.methods import METHODS
 from rl.demo.models import MODELS
 from rl.demo.stages import Stage
@@ -47,12 +47,14 @@ class Demo(Experiment):
         model = self.model
         base = f"{self.model_path or model.about}. " if model.pretrained else ""
         settings = {"experiment": model.experiment, "device": self.device, "seed": self.seed}
-        etas = {f"eta of {of.label}": of.eta for of in map(METHODS.get, self.methods) if of and of.eta is not None}
+        methods = [METHODS[name] for name in self.methods]
+        etas = {f"eta of {method.label}": method.eta for method in methods if method.eta is not None}
+        variables = f"MODEL_PATH={shlex.quote(self.model_path)} " if self.model_path else ""
         spec = self.spec(
             self.own_draw,
             title="DPH-RL demo",
             summary=f"{base}{model.summary} Every method trained {self.steps} steps from this model.",
-            commands=[shlex.join(["dph", "demo", *sys.argv[1:]])],
+            commands=[variables + shlex.join(["dph", "demo", *sys.argv[1:]])],
             caveats=[model.caveat],
             settings=settings | {"training steps": self.steps} | etas,
             seconds={name: round(seconds, 1) for name, seconds in self.pipeline.seconds.items()},
@@ -83,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rl.demo.run", description=__doc__.split("\n\n")[0])
     add_options(parser, "grpo,recipe", FOLDERS)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="seed of sampling, data order and training (default: %(default)s)")
+    add("--seed", type=whole, default=1, help="seed of sampling, data order and training (default: %(default)s)")
     add(
         "--device",
         choices=DEVICES,

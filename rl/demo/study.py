@@ -18,7 +18,7 @@ from typing import Any
 
 from rl.common.cli import as_shown, user_errors_exit
 from rl.common.signals import exit_on_sigterm
-from rl.demo.experiment import Draw, Experiment, add_options, at_least_1, chosen
+from rl.demo.experiment import Draw, Experiment, add_options, at_least_1, chosen, whole
 from rl.demo.methods import LONG, METHODS, OF_RECIPE
 from rl.demo.models import MODELS, TINY
 from rl.demo.stages import Stage
@@ -124,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
         help=f"training steps of {', '.join(LONG)}, evaluated at --steps too; comma-separated, 0: as the others "
         "(default: %(default)s)",
     )
-    add("--base-seed", type=int, default=0, help="of the base model (default: %(default)s)")
+    add("--base-seed", type=whole, default=0, help="of the base model (default: %(default)s)")
     jobs = "runs at a time, a core each; smollm2: 8 GB each (default: %(default)s)"
     add("--jobs", type=at_least_1, default=2, help=jobs)
     return parser
@@ -132,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
 
 def numbers(text: str) -> list[int]:
     """Whole numbers, separated by commas."""
-    return [int(part) for part in text.split(",")]
+    return [whole(part) for part in text.split(",")]
 
 
 if __name__ == "__main__":

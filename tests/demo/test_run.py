@@ -33,6 +33,13 @@ def test_the_end_says_whether_the_promises_hold(report, capsys):
         assert run.check(report) == code and ("Self-test passed" in capsys.readouterr().out) == (not code)
 
 
+@pytest.mark.parametrize("words", [["--seed", "-1"], ["--steps", "ten"]])
+def test_a_number_that_is_out_of_range_is_named(words, capsys):
+    with pytest.raises(SystemExit):
+        run.parser().parse_args(words)
+    assert f"argument {words[0]}: '{words[1]}' is not a whole number from" in capsys.readouterr().err
+
+
 def test_a_model_that_is_not_there_is_rejected_before_the_first_stage(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MODEL_PATH", f"{tmp_path}/none")
     with pytest.raises(SystemExit) as ended:

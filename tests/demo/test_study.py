@@ -21,7 +21,7 @@ def study_of(folder: Path, *methods: str, seeds=(1,), steps=4, **options) -> stu
     [
         (["--methods", "grpo,zzz"], "--methods 'grpo,zzz': zzz is not a method; use some of grpo, dapo"),
         (["--model", "smollm2"], "recipe_anchor needs files that only the SQL task has: leave it out."),
-        (["--steps", "0"], "argument --steps: 0 is not at least 1"),
+        (["--steps", "0"], "argument --steps: '0' is not a whole number from 1 on"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(arguments, sentence, capsys, tmp_path):
