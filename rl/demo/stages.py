@@ -26,10 +26,18 @@ from rl.cluster.programs import start
 from rl.common import atomic_write
 from rl.common.errors import UserError, cause_in, last_line
 from rl.common.processes import end_process_tree
+from rl.data.json_text import loads_or_none
 
 POLL_SECONDS = 0.5
 # The time between two lines of a stage.
 LINE_SECONDS = 60.0
+# The parts of a stage's identity, as the reason why it starts again.
+_CHANGED = {
+    "command": "another command",
+    "environment": "other variables",
+    "settings": "other settings",
+    "needs": "a stage before it has changed",
+}
 
 
 @dataclass(frozen=True)
@@ -152,7 +160,12 @@ class Pipeline:
     def _mark(self, name: str) -> dict | None:
         """The mark of the stage of this name, if there is one."""
         path = self._mark_path(name)
-        return json.loads(path.read_text()) if path.exists() else None
+        if not path.exists():
+            return None
+        mark = loads_or_none(path.read_text())
+        if not isinstance(mark, dict) or not {"hash", "needs"} <= mark.keys():
+            raise UserError(f"{path} is not the mark of a stage: delete it to run the stage again.")
+        return mark
 
     def _write_mark(self, stage: Stage, **more: float) -> None:
         mark = {"hash": self.hashes[stage.name], **self._identity(stage), **more}
@@ -180,7 +193,10 @@ class Pipeline:
     def _start(self, stage: Stage) -> _Running:
         mark = self._mark(stage.name)
         if mark is None or mark["hash"] != self.hashes[stage.name] or "seconds" in mark:
-            self._say(stage, "starts" if mark is None else "starts again, because something has changed")
+            now = self._identity(stage)
+            changed = [words for name, words in _CHANGED.items() if mark and mark.get(name) != now[name]]
+            again = f"starts again ({', '.join(changed) or 'an output is missing'})"
+            self._say(stage, "starts" if mark is None else again)
             self._forget(stage.name)
             for path in stage.outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -47,10 +47,13 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "executable", str(linked))
     Pipeline(out, {}).run([stage(out, "a")])
     assert runs(out, "a") == 1 and "starts again" not in capsys.readouterr().err
-    for _ in range(2):
-        Pipeline(out, {}).run([stage(out, "a", "pass")])  # another command, then no output: from nothing
-        assert runs(out, "a") == 1 and "a  starts again" in capsys.readouterr().err
+    for reason in ("another command", "an output is missing"):
+        Pipeline(out, {}).run([stage(out, "a", "pass")])  # from nothing
+        assert runs(out, "a") == 1 and f"a  starts again ({reason})" in capsys.readouterr().err
         (out / "a.txt").unlink()
+    (out / "stages" / "a.json").write_text("{}")
+    with pytest.raises(UserError, match="a.json is not the mark of a stage: delete it"):
+        Pipeline(out, {}).run([stage(out, "a")])
 
 
 def test_stages_run_side_by_side_as_soon_as_their_needs_are_done(tmp_path):
