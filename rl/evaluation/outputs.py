@@ -11,7 +11,7 @@ from rl.data.sample_file import HASHES, SampleMetadata, read_metadata
 from rl.data.sample_summary import summarize
 from rl.data.training_run import LOGS, Run
 from rl.evaluation.analysis.questions import groups_of
-from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, role_of_run, specification
+from rl.evaluation.spec import BASE, BASE_AGAIN, ReportSpec, read_spec, role_of_run, specification
 from rl.evaluation.splits import Split
 from rl.evaluation.table import Cell, Row, Table, as_text, plain_columns
 from rl.metrics.pass_at_k import pass_at_k
@@ -32,6 +32,20 @@ def check_base(folder: Path) -> None:
             f"evaluate.base={folder} has no folder {BASE}: give the output folder of an earlier evaluation that has a "
             f"model named {BASE}."
         )
+
+
+def check_report(folder: Path, models: Iterable[str], splits: Iterable[str]) -> None:
+    """Reject a folder whose report has models or splits that a new report would not have."""
+    if not (folder / SPEC).is_file():
+        return
+    earlier = read_spec(folder / SPEC)
+    if {*earlier.trained} <= {*models} and {*earlier.splits} <= {*splits}:
+        return
+    raise UserError(
+        f"{folder} has a report of {', '.join(earlier.trained) or BASE} on {', '.join(sorted(earlier.splits))}. This "
+        "one would replace it and leave some of these out: name them all (their samples are kept), or another folder "
+        "in evaluate.output."
+    )
 
 
 def stored_base(folder: Path, wanted: dict[str, SampleMetadata]) -> dict[str, dict[str, Path]]:

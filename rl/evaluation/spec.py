@@ -29,7 +29,7 @@ from rl.common.text import listed
 from rl.data.benchmarks import BENCHMARKS
 from rl.data.training_run import newest_manifest
 from rl.metrics.pass_at_k import SOLVED_IN
-from rl.metrics.styles import KNOWN_STYLES
+from rl.metrics.styles import KNOWN_STYLES, OTHERS
 
 BASE = "base"
 BASE_AGAIN = "base_again"
@@ -158,7 +158,11 @@ class ReportSpec(_Entry):
                 self._require_known(f"checkpoint {step} of method '{name}'", checkpoint.splits)
         if same := alike(self.labels):
             raise ValueError(f"methods {listed(same)} have one label; give one of them another")
+        if len({*self.styles, OTHERS}) <= len(self.styles):
+            raise ValueError(f"styles {self.styles} has a name twice, or '{OTHERS}', the name of the rest; remove it")
         self._require_known("questions", self.questions)
+        if self.groups and not self.questions:
+            raise ValueError("groups are read from the data files of the questions; give 'questions' too")
         return self
 
     def write(self, path: Path) -> None:

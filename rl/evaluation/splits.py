@@ -15,10 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
 from rl.common.errors import UserError
+from rl.common.text import listed
 from rl.configuration.names import GREEDY_TEMPERATURE
 from rl.configuration.setting import TopK
 from rl.data.benchmarks import BENCHMARKS, SQL
-from rl.evaluation.spec import first_error
+from rl.evaluation.spec import alike, first_error, split_name
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -84,7 +85,10 @@ def splits_of(config: DictConfig) -> dict[str, Split]:
                 f"evaluate.settings.{name} is {changes!r}: give a mapping such as {{n: 8, temperature: 0.6}}."
             )
         found[name] = (found[name][0], found[name][1] | dict(changes))
-    return {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
+    splits = {name: Split(files, _checked(name, settings)) for name, (files, settings) in found.items()}
+    if same := alike({name: split_name(name) for name in splits}):
+        raise UserError(f"The splits {listed(same)} have one name in the report: rename one of them.")
+    return splits
 
 
 def _files_of(key: str, value: Any) -> tuple[str, ...]:

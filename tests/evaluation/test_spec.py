@@ -24,6 +24,7 @@ def test_the_base_comes_first_and_the_others_in_their_order():
     [
         ({"styles_by": "colour"}, "styles_by: .* 'prefix', 'structure' or 'opening', but it has 'colour'"),
         ({"methods": {}}, "no method 'base'"),
+        ({"styles": ["JOIN", "JOIN"]}, "has a name twice"),
         ({"label": "Base"}, "methods base and grpo have one label; give one of them another"),
         (
             {"methods": {"base": {"splits": dict.fromkeys(("bird", "s", "BIRD"), {"samples": "x"})}}},
