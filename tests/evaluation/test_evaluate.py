@@ -140,6 +140,11 @@ def rejected(folder: Path) -> dict[str, dict]:
         },
         "evaluate.splits has 'mine.greedy', and files": {"splits": {"mine.greedy": str(folder / "other.parquet")}},
         "evaluate.models has bsae and no base, and evaluate.base is null, so there": {"models": {"bsae": base}},
+        "first has a report of grpo on amc23, bird. This one would": {
+            "output": stored,
+            "models": {"base": base, "js": run},
+            "benchmarks": ["bird"],
+        },
         "evaluate.models.js=./typo holds no config.json": {"models": {"base": base, "js": "./typo"}},
     }
 
@@ -313,6 +318,6 @@ def test_a_fault_is_one_sentence_and_exit_code_2_before_an_engine_starts(ended):
         code, out, errors = found[name]
         assert code == 2 and sentence in errors and "engine:" not in out, name
         assert errors.count("Error: ") == 1 and "Traceback" not in errors
-    assert "data.max_response_length: of evaluate.splits alone." in found["unknown database"][1]
+    assert "data.max_response_length has no effect: it is read for evaluate.splits," in found["unknown database"][1]
     assert "of evaluate.splits alone" not in found["first"][1] + found["own"][1]
     assert not list((folder / "no").rglob("*.jsonl"))

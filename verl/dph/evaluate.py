@@ -38,6 +38,7 @@ from rl.evaluation.outputs import (
     SAMPLED,
     SPEC,
     check_base,
+    check_report,
     evaluation_spec,
     pass_table,
     require_base_judged_alike,
@@ -269,7 +270,8 @@ def _checked(config: DictConfig) -> dict[str, Split]:
     unread = {word.lstrip("+").partition("=")[0] for word in words} & {*OF_OWN_SPLITS} - {"evaluate.greedy"}
     if unread and not evaluate.splits:
         logger.warning(
-            "%s: of evaluate.splits alone. Benchmarks are sampled as in the paper; evaluate.settings changes that.",
+            "%s has no effect: it is read for evaluate.splits, and benchmarks are sampled as in the paper "
+            "(evaluate.settings changes that).",
             ", ".join(sorted(unread)),
         )
     for name, split in splits.items():
@@ -290,6 +292,8 @@ def _checked(config: DictConfig) -> dict[str, Split]:
             f"evaluate.models has {listed(evaluate.models)} and no {BASE}, and evaluate.base is null, so there is "
             f"nothing to compare with: name the initial policy {BASE}, or set evaluate.report=False."
         )
+    if evaluate.report:
+        check_report(Path(evaluate.output).expanduser(), evaluate.models, splits)
     for name, split in splits.items():
         if evaluate.report and split.settings.n < evaluate.solved_in:
             raise UserError(
