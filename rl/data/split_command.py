@@ -42,8 +42,10 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         settings = settings_of(chosen)
         launch, n = settings.launch, options.n or settings.presample.n
         keep_zero = launch.keep_zero if options.keep_zero is None else options.keep_zero
-        if type(launch.near_perfect) is not int or type(keep_zero) is not bool:
-            raise UserError("launch.near_perfect is not a whole number, or launch.keep_zero not true or false.")
+        if type(launch.near_perfect) is not int:
+            raise UserError(f"launch.near_perfect is {launch.near_perfect!r}: give a whole number.")
+        if type(keep_zero) is not bool:
+            raise UserError(f"launch.keep_zero is {keep_zero!r}: give true or false.")
         if options.threshold is None and n != PAPER_N:
             raise UserError(
                 f"The experiment's threshold assumes {PAPER_N} samples per prompt, not {n}: pass --threshold."

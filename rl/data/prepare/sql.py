@@ -104,7 +104,11 @@ def prepare(benchmark: SqlDataset, options: argparse.Namespace) -> str:
 
 def _read_tables(path: Path) -> dict[str, Any]:
     """The entries of Spider's tables.json by db_id."""
-    return {entry["db_id"]: entry for entry in read_json_list(path)}
+    entries = read_json_list(path)
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, Mapping) or not {"db_id", "foreign_keys", "column_names_original"} <= entry.keys():
+            raise UserError(f"{path} record {position} lacks db_id or the database's keys: give Spider's tables.json.")
+    return {entry["db_id"]: entry for entry in entries}
 
 
 def _number(files: Sequence[Path]) -> Iterator[Record]:
