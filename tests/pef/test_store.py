@@ -77,9 +77,18 @@ def test_a_file_with_next_token_distributions_loads_without_them(tmp_path):
     assert Store.load(path).fingerprint() == Store(META, rows()).fingerprint()
 
 
+def test_an_incomplete_row_is_not_written(tmp_path):
+    broken = rows()
+    broken[2].ref_log_probs = broken[2].ref_log_probs[:-1]
+    with pytest.raises(ValueError, match="row 2: 8 response tokens, 7 log-probs"):
+        Store(META, broken).save(str(tmp_path / "store.pt"))
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        (lambda c: c.update(prompts=None), "'NoneType' object has no attribute 'split'"),
         (lambda c: c["response_lengths"].add_(1), "split_with_sizes expects split_sizes to sum exactly to 15"),
         (lambda c: c["ids"].pop(), "zip"),
         (lambda c: c.pop("ref_log_probs"), "'ref_log_probs'"),

@@ -89,6 +89,9 @@ class Store:
         """
         first_of: dict[int | str, Row] = {}
         for row in self.rows:
+            tokens, log_probs = len(row.response), 0 if row.ref_log_probs is None else len(row.ref_log_probs)
+            if tokens != log_probs or not tokens:
+                raise ValueError(f"row {row.id}: {tokens} response tokens, {log_probs} log-probs")
             if not torch.equal(first_of.setdefault(row.id, row).prompt, row.prompt):
                 raise ValueError(f"row {row.id}: two prompts with one id")
         prompts = list(first_of.values())
@@ -144,7 +147,8 @@ class Store:
             columns = [content[stored_as].split(lengths) for stored_as, _ in _RESPONSE_FIELDS.values()]
             rows = [Row(*parts) for parts in zip(ids, prompts, *columns, strict=True)]
             meta = content["meta"]
-        except (KeyError, RuntimeError, ValueError) as error:  # a field is missing, or the lengths are of other tensors
+        # A field is missing or of another type, or the lengths are of other tensors.
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"D_pef store {path} does not fit together ({reason}): {WRITE_AGAIN}.") from error
         return cls(meta, rows)
