@@ -2,6 +2,7 @@
 
 import pytest
 
+from rl.common.errors import UserError
 from verl.dph.objective.eta import EtaSchedule
 from verl.dph.training.config import EtaControl
 
@@ -32,5 +33,6 @@ def test_a_warmup_that_is_too_long_for_the_run_is_warned_of(caplog):
     made(0.2, total_steps=100, type="warmup", warmup_steps=100)
     assert not caplog.messages
     made(0.2, total_steps=100, type="warmup", warmup_steps=1000)
-    made(0.2, total_steps=100, type="cosine", warmup_steps=100)
-    assert [message.split(": ")[1] for message in caplog.messages] == ["eta ends at 0.02", "eta ends at 0.2"]
+    assert [message.split(": ")[1] for message in caplog.messages] == ["eta is at most 0.02"]
+    with pytest.raises(UserError, match="warmup_steps=100 is too long for the run's 100 steps, and leaves none to"):
+        made(0.2, total_steps=100, type="cosine", warmup_steps=100)

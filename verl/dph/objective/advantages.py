@@ -82,8 +82,9 @@ def pkpo(
     """
     rewards = token_level_rewards.sum(dim=-1)
     advantages = torch.zeros_like(rewards)
-    for prompt in dict.fromkeys(index):
-        rows = np.flatnonzero(np.asarray(index) == prompt)
+    groups, number = np.unique(index, return_inverse=True)
+    for group in range(len(groups)):
+        rows = np.flatnonzero(number == group)
         if len(rows) > 1:
             advantages[rows] = leave_one_out_max(rewards[rows], min(config.pkpo_k, len(rows)))
     return _of_tokens(advantages, response_mask)

@@ -4,6 +4,8 @@ import logging
 import math
 from typing import Any
 
+from rl.common.errors import UserError
+
 logger = logging.getLogger(__name__)
 
 # Schedules that begin with a warm-up, if warmup_steps is not 0. A cosine bends when a resumed run has another number of
@@ -31,11 +33,17 @@ class EtaSchedule:
         self.total_steps = 0
 
     def span(self, total_steps: int) -> None:
-        """Set the number of training steps of the whole run, which is known only when the data are loaded."""
+        """Set the number of training steps of the whole run, which is known only when the data are loaded.
+
+        Raises:
+            UserError: the warm-up leaves no step to a cosine.
+        """
         self.total_steps, warmup = total_steps, self.control.warmup_steps
-        if self.control.type in WITH_WARMUP and warmup > total_steps - (self.control.type == "cosine"):
-            words = "actor.sft_loss_control.warmup_steps=%d is too long for the run's %d steps: eta ends at %.3g"
-            logger.warning(words, warmup, total_steps, self.value(total_steps))
+        words = f"actor.sft_loss_control.warmup_steps={warmup} is too long for the run's {total_steps} steps"
+        if self.control.type == "cosine" and warmup >= total_steps:
+            raise UserError(f"{words}, and leaves none to type=cosine: use fewer.")
+        if self.control.type == "warmup" and warmup > total_steps:
+            logger.warning("%s: eta is at most %.3g", words, self.value(total_steps))
 
     def value(self, step: int) -> float:
         """eta of the update in `step`."""
