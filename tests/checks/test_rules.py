@@ -42,6 +42,8 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         ({"trainer.device": "cuda"}, "trainer.device=cuda does not go with VERL_PLATFORM='cpu'"),
         ({"trainer.v1.trainer_mode": "colocate_async"}, "trainer_mode=colocate_async would rehearse nothing: use sync"),
         ({f"{MODEL}path": "/nowhere/model"}, "/nowhere/model holds no config.json"),
+        ({"algorithm.adv_estimator": "maxrll"}, "algorithm.adv_estimator=maxrll is unknown: use one of gae, "),
+        ({f"{POLICY_LOSS}loss_mode": "klcov"}, "policy_loss.loss_mode=klcov is unknown: use one of vanilla, "),
         ({"algorithm.adv_estimator": "gae"}, "critic.model.path=~/models/deepseek-llm-7b-chat holds no config.json"),
         (ULYSSES | {f"{MODEL}override_config.attn_implementation": "sdpa"}, "attn_implementation=sdpa every rank"),
         (ULYSSES | {TOKENS: 511}, "ppo_max_token_len_per_gpu=511 (x 2 ranks of Ulysses) is less than the longest row"),

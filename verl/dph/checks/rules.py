@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 import ray
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
 from rl.checks.files import check_model, check_set
 from rl.common.errors import UserError
@@ -33,6 +34,19 @@ def check(config: DictConfig) -> None:
     if rehearses(config):
         check_set(config, "data.sft_files")
         check_set(config, "data.sft_pt")
+
+
+def names(config: DictConfig) -> Iterator[str]:
+    """Names that verl looks up after the first step's rollouts."""
+    if config.actor_rollout_ref.model.external_lib:
+        return  # the workers import it, and it may register others
+    registries = {
+        "algorithm.adv_estimator": ADV_ESTIMATOR_REGISTRY,
+        "actor_rollout_ref.actor.policy_loss.loss_mode": POLICY_LOSS_REGISTRY,
+    }
+    for key, registry in registries.items():
+        if (name := OmegaConf.select(config, key)) not in registry:
+            yield f"{key}={name} is unknown: use one of {', '.join(registry)}."
 
 
 def reward_manager(config: DictConfig) -> Iterator[str]:
@@ -131,6 +145,7 @@ def check_ray(config: DictConfig) -> None:
 
 # The order matters: a rule may rely on the ones before it.
 RULES = (
+    names,
     reward_manager,
     rollout_correction,
     of_no_checkpoint,
