@@ -6,7 +6,7 @@ A subcommand's modules are imported when it runs; help loads only its parser.
 import argparse
 import sys
 from dataclasses import dataclass
-from importlib import import_module
+from importlib import import_module, metadata
 
 from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
@@ -54,6 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
     with user_errors_exit():
         if not words or words[0] in HELP:
             sys.stdout.write(ABOUT.format(commands=_listed("")))
+            return 0
+        if words == ["--version"]:
+            sys.stdout.write(f"dph-rl {metadata.version('dph-rl')}\n")
             return 0
         name, rest = resolve(words)
         if name in GROUPS:

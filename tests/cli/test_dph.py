@@ -54,6 +54,7 @@ def test_the_overview_names_every_command(capsys):
     assert code == 0 and run(capsys)[1] == out
     assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2].isalpha()] == [*PROMISED]
     assert {name.partition(" ")[0] for name in cli.COMMANDS} == {*PROMISED}
+    assert cli.main(["--version"]) == 0 and capsys.readouterr().out.startswith("dph-rl ")
 
 
 @pytest.mark.parametrize(
