@@ -120,6 +120,8 @@ def hint(word: str, known: Sequence[str], listed: str, before: str = "") -> str:
 
 def no_setting(key: str, names: Sequence[str]) -> str:
     """The sentence for an unknown name, with the settings that may be meant."""
+    by_end = {name.split(".")[-1]: name for name in names}
     meant = [name for name in names if name.endswith(f".{key}")] or get_close_matches(key, names)
+    meant = meant or [by_end[end] for end in get_close_matches(key.split(".")[-1], by_end)]
     hint = f"did you mean {' or '.join(meant[:_SHOWN])}?" if meant else "docs/reference/settings.md lists them."
     return f"{key} is not a setting: {hint}"

@@ -18,6 +18,7 @@ ACTOR = "actor_rollout_ref.actor."
         (MAIN, f"{ACTOR}sft_loss_mod=js", f"not a setting: did you mean {ACTOR}sft_loss_mode or "),
         (MAIN, "sft_loss_coeff=1", f"sft_loss_coeff is not a setting: did you mean {ACTOR}sft_loss_coeff?"),
         (MAIN, "device=cuda", "device=cuda needs a GPU, and torch finds none here"),
+        (MAIN, "sft_los_coeff=1", f"sft_los_coeff is not a setting: did you mean {ACTOR}sft_loss_coeff or "),
         (MAIN, "xyzzy=1", "xyzzy is not a setting: docs/reference/settings.md lists them."),
         (MAIN, "data.sft_pt=a=b", "Hydra cannot compose the settings: mismatched input '=' expecting <EOF>"),
     ],
