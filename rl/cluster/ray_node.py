@@ -59,7 +59,8 @@ class RayNode:
         # Without GPUs, Ray's CPUs and GPUs are only names (verl/dph/config/device/cpu.yaml).
         names = [f"--num-cpus={_CPUS_WITHOUT_GPU}", f"--num-gpus={settings.gpus}"] if is_cpu(settings.device) else []
         self._command = [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
+            # -u: else the line of an error may come before what was printed earlier, and would not be the log's last.
+            *(sys.executable, "-u", "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"),
             *(f"--temp-dir={folder / 'ray'}", "--log-style=record", "--log-color=false"),
             *(f"--node-ip-address={address}", *_role(settings), *names, *settings.ray_arguments.split()),
             f"--labels=NODE_RANK={settings.node_rank},SCORER_PORT={scorer_port}",

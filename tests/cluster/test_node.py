@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import start_http_server
 
 from rl.cluster import programs
+from rl.cluster.ray_node import Node, RayNode
 from rl.cluster.scorer import ScorerServer, is_healthy
 from rl.common.errors import UserError
 from tests.cluster.conftest import FOR_EVER, address
@@ -107,3 +108,23 @@ def test_what_cannot_start_is_one_sentence(cluster):
             [sentence] = node.errors()
             assert re.search(said, sentence) and "restarted" not in node.text()
     assert not cluster.processes()
+
+
+def test_a_ray_that_was_too_slow_is_started_again(tmp_path, monkeypatch):
+    """What `ray start` prints waits in a buffer, which Python may write only after the error that says so."""
+    program = """
+import pathlib
+print("Local node IP")
+said = pathlib.Path(__file__).with_name("said")
+if not said.exists():
+    said.touch()
+    raise Exception("The current node timed out during startup.")
+print("Ray runtime started.")
+"""
+    for file, text in {"__init__.py": "", "scripts/__init__.py": "", "scripts/scripts.py": program}.items():
+        (tmp_path / "ray" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ray" / file).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    settings = Node(2, 0, address(0), address(0), "", "", "", 0, 1, 60, "", 1, "cpu")
+    RayNode(settings, tmp_path, address(0), scorer_port=0).wait_until_started(time.monotonic() + 60)
