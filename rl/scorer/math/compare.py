@@ -25,6 +25,7 @@ from rl.scorer.math import exact, library  # noqa: F401  (they change math-verif
 from rl.scorer.math.notation import IN_TEXT, WIDE_SPACE, mixed_number
 from rl.scorer.math.parts import (
     as_ratios,
+    is_curve,
     is_unsolved,
     items,
     with_both_signs,
@@ -122,6 +123,8 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     if (values := without_condition(gold, without_derivation(gold, pred))) is None:
         return None
     if "=" not in values[0] and is_unsolved(values[1]):
+        return None
+    if "=" not in values[1] and is_curve(values[0]) and not _is_a_relation(values[0]):
         return None
     if (values := as_ratios(*without_label(*values))) is None:
         return None

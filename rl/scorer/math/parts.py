@@ -40,6 +40,9 @@ _QUANTITY = re.compile(
     r"|\\(?:sin|cos|tan|cot|sec|csc|sum|prod|int|lim|max|min|gcd|det|text|mathrm|operatorname)(?![A-Za-z])"
     r"|^\s*\|.*\|(?:\^\{\d+\})?\s*$"
 )
+# Coordinates, without those that have an index. A sum or a power of them is a curve's equation, not a name.
+_COORDINATE = re.compile(r"(?<![\\A-Za-z])[xyz](?![A-Za-z_])")
+_NOT_OF_A_CURVE = re.compile(r"[,:']|\\(?:[dt]?frac\{d|partial)|^\s*\|.*\|\s*$")
 _GREEK = r"\\(?:alpha|beta|gamma|theta|phi|varphi|lambda|omega)(?![A-Za-z])"
 _UNKNOWN = re.compile(rf"(?:{_GREEK}|(?<![\\A-Za-z])[a-df-hj-zA-Z](?![A-Za-z]))(?:_\{{[^{{}}]*\}})?")
 
@@ -139,6 +142,15 @@ def is_unsolved(answer: str) -> bool:
     if len(unknowns) != 1 or unknowns <= set(_UNKNOWN.findall(answer, found.end())):
         return False
     return _CALCULATION.search(re.sub(_INDEX, "", found[1])) is not None
+
+
+def is_curve(answer: str) -> bool:
+    r"""Whether the answer is an equation of two coordinates or more, such as x+y=1 or y^2=4x, that is not y=2x."""
+    found = _LEFT_SIDE.match(answer)
+    if not found or any(pattern.search(found[1]) for pattern in (_NOT_OF_A_CURVE, _QUANTITY)):
+        return False
+    on_the_left = _COORDINATE.search(found[1]) and re.search(r"[-+^]", found[1])
+    return on_the_left is not None and len({*_COORDINATE.findall(answer)}) > 1
 
 
 def as_ratios(gold: str, pred: str) -> tuple[str, str] | None:
