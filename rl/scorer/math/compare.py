@@ -197,6 +197,12 @@ def _is_a_list(answer: str) -> bool:
     return len(items(_THOUSANDS.sub("", answer))) > 1 or bool(_EITHER.search(answer))
 
 
+def _repeats(answer: str) -> bool:
+    """1, 2, 2, of which math-verify reads the set; longer lists are left to it."""
+    found = items(answer)
+    return len({*found}) < len(found) <= _MOST_ITEMS and not _THOUSANDS.search(answer)
+
+
 def _has_no_order(answer: str) -> bool:
     r"""\{3, 5\} or 3 \text{ or } 5, but not x < 3 \text{ or } x > 5, which may be an interval."""
     return bool(_FLAT_SET.fullmatch(answer) or _EITHER.search(answer) and not _RELATION.search(answer))
@@ -295,10 +301,10 @@ def same(gold: str, pred: str, read_gold: Callable[[str], Parsed]) -> bool:
         return False
     gold, pred = answers
     parsed, other = read_gold(gold), parse_answer(pred)
-    if readable(parsed) and readable(other):
+    golds, preds = items(with_both_signs(gold)), items(with_both_signs(pred))
+    if readable(parsed) and readable(other) and not (_repeats(gold) and len(preds) > 1):
         return equal(parsed, other) and (has_numbers_in_a_row(gold) or not has_numbers_in_a_row(pred))
-    # A list in which math-verify reads each item, but not all of them together: each equals another one.
-    golds, preds = items(gold), items(pred)
+    # A list in which math-verify reads each item, but not all of them together, or as a set: each equals another one.
     if len(golds) != len(preds) or not 1 < len(golds) <= _MOST_ITEMS:
         return False
     for item in golds:
