@@ -31,6 +31,7 @@ _IN_LABEL = re.compile(rf"{_INDEX}|\([^()]*\)$")
 _CALCULATION = re.compile(
     r"[\d+*/^&,;-]|\\(?:[dt]?frac|sqrt|cdot|times|approx|in|pm|mp|not|begin|sin|cos|tan|ln|log|sum|int|quad|leq?|geq?)(?![A-Za-z])"
 )
+_OF_X = re.compile(r"[A-Za-z]\(x\)")
 _TERM = re.compile(r"[^:,;=<>|]*[\dA-Za-z})]")
 # The left side of an equation: up to the first = outside braces.
 _LEFT_SIDE = re.compile(r"((?:[^={}]|\{(?:[^{}]|\{[^{}]*\})*\})*)=")
@@ -113,10 +114,12 @@ def without_derivation(gold: str, pred: str) -> str:
 
 
 def without_label(gold: str, pred: str) -> tuple[str, str]:
-    r"""Without m_{max}= or E=, if only one answer has such a label, or both have the same."""
+    r"""Without m_{max}= or E=, if only one answer has such a label, or both have the same; f(x)= is y=."""
     of_gold, of_pred = _labelled(gold), _labelled(pred)
-    if of_gold and of_pred and "".join(of_gold["label"].split()) == "".join(of_pred["label"].split()):
-        return of_gold["value"], of_pred["value"]
+    if of_gold and of_pred:
+        labels = ["".join(found["label"].split()) for found in (of_gold, of_pred)]
+        if labels[0] == labels[1] or "y" in labels and any(_OF_X.fullmatch(label) for label in labels):
+            return of_gold["value"], of_pred["value"]
     if of_gold and "=" not in pred:
         return of_gold["value"], pred
     if of_pred and "=" not in gold:
