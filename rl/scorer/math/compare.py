@@ -198,7 +198,7 @@ def _is_a_list(answer: str) -> bool:
 
 
 def _repeats(answer: str) -> bool:
-    """1, 2, 2, of which math-verify reads the set; longer lists are left to it."""
+    """1, 2, 2, which math-verify reads as a set; longer lists are left to it."""
     found = items(answer)
     return len({*found}) < len(found) <= _MOST_ITEMS and not _THOUSANDS.search(answer)
 

@@ -34,6 +34,7 @@ _STYLE = (
 )
 _IN_BRACES = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
 _MOD = r"(?:\\[bp]?mod|\\(?:text|mathrm|operatorname)\s?\{\s*mod\s*\}|(?<![A-Za-z\\])mod)(?![A-Za-z])"
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _ORDINALS = {"1": "st", "2": "nd", "3": "rd", r"\d": "th"}
 _TRIGONOMETRIC = r"\\(?:sin|cos|tan|cot|sec|csc)(?:\^\{\d+\})?\s*"
 _FRACTION = r"\\[dt]?frac\{[^{}]*\}\{[^{}]*\}"
@@ -156,6 +157,8 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     (r"\\log_\{\s*e\s*\}", r"\\ln "),
     ("|".join(rf"(?<={digit})\s*{_raised(word)}" for digit, word in _ORDINALS.items()), ""),
     (r"(?i)^(true|false)$", r"\\text{\1}"),
+    # Numbers in words.
+    (rf"(?i)^(?:{IN_TEXT}\{{\s*)?({'|'.join(_NUMBERS)})\s*\}}?$", lambda found: str(_NUMBERS.index(found[1].lower()))),
     # Dots, which math-verify leaves out, unless they follow the digits of a number.
     (r"\\[lc]?dots[cbmio]?(?![A-Za-z])|\.\.\.", r"\\ldots "),
     # Indices: m_{\max} is m_{\text{max}}.
