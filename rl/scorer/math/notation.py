@@ -18,7 +18,7 @@ IN_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s?"
 WIDE_SPACE = rf"(?:{SPACE}|\\q?quad(?![A-Za-z]))"
 _CHARACTERS = str.maketrans(
     {"°": r"^{\circ}", "º": r"^{\circ}", "′": "'", "’": "'", "∶": ":", "⁄": "/", "−": "-", "≈": r"\approx "}
-    | {"~": " ", "∞": r"\infty ", "€": " EUR", "£": " GBP", "¢": " cents"}
+    | {"~": " ", "∞": r"\infty ", "€": " EUR", "£": " GBP", "¥": " JPY", "₹": " INR", "¢": " cents"}
     | {"∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "·": r"\cdot "}
     | {"ℕ": r"\mathbb{N}", "ℤ": r"\mathbb{Z}", "ℚ": r"\mathbb{Q}", "ℝ": r"\mathbb{R}", "ℂ": r"\mathbb{C}"}
     | {"。": ".", "、": ", ", "或": r" \text{ or } ", "和": r" \text{ and } ", "与": r" \text{ and } "}
@@ -201,7 +201,7 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     (r"√\s*(\d+|\w)", r"\\sqrt{\1}"),
     (r"\\varnothing(?![A-Za-z])", r"\\emptyset"),
     # Units.
-    (r"^\s*(-?)\s*(EUR|GBP|USD)\s*([\d.,]+)$", r"\1\3 \2"),
+    (rf"^\s*(-?)\s*(?:{IN_TEXT}\{{\s*)?(EUR|GBP|JPY|INR|USD|Rs)\.?\s*\}}?\s*([\d.,]+)$", r"\1\3 \2"),
     (
         rf"(?<=[\d)}}\s,])\\[dt]?frac\{{{IN_TEXT}\{{([^{{}}]*)\}}\}}"
         rf"\{{{IN_TEXT}\{{([^{{}}]*)\}}(\^\{{?\d\}}?)?\}}$",

@@ -48,6 +48,9 @@ UNITS: dict[str, tuple[str, int, Fraction]] = {
         ("money", 1, "1/100", "cent"),
         ("euros", 1, "1", "EUR euro"),
         ("sterling", 1, "1", "GBP"),
+        # ¥ is the sign of both.
+        ("yen, yuan", 1, "1", "JPY yen CNY RMB yuan 元"),
+        ("rupees", 1, "1", "INR Rs rupee"),
     )
     for name in names.split()
 }
