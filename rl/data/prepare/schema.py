@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from rl.scorer.sql.execute import PRIVATE_INDEX
+
 ROWS_READ = 1000
 EXAMPLE_VALUES = 2  # of a column: its first different ones
 TEXT_LENGTH = 60
@@ -155,6 +157,8 @@ def read_schema(uri: str) -> Schema:
     """
     try:
         with closing(sqlite3.connect(uri, uri=True)) as database:
+            if uri.endswith(PRIVATE_INDEX):
+                database.execute("PRAGMA locking_mode = EXCLUSIVE")
             database.text_factory = lambda text: text.decode(errors="ignore")
             names = [name for (name,) in database.execute(_TABLE_NAMES)]
             tables = tuple(_read_table(database, name) for name in names)

@@ -1,8 +1,13 @@
 """The schema of a database as the prompts show it, on databases that SQLite makes here."""
 
+import shutil
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from rl.data.prepare.schema import Schema, SchemaError, add_declared_keys, read_schema
+from rl.scorer.databases import find_database
 from tests.data.prepare.conftest import write_database
 
 
@@ -100,6 +105,15 @@ def test_a_file_that_is_not_a_database_is_named(tmp_path):
         (tmp_path / "x.sqlite").write_text(content)
         with pytest.raises(SchemaError, match=sentence):
             schema_of(tmp_path / "x.sqlite")
+
+
+def test_a_database_that_was_copied_with_its_log_is_read_as_the_scorer_reads_it(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "used.sqlite", isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("CREATE TABLE t (a)")
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{tmp_path / 'used.sqlite'}{suffix}", f"{tmp_path / 'copied.sqlite'}{suffix}")
+    assert [table.name for table in read_schema(find_database(tmp_path, "copied.sqlite").uri).tables] == ["t"]
 
 
 def test_keys_of_spiders_tables_json(tmp_path):
