@@ -19,7 +19,7 @@ from rl.data.prepare.published import Input, Record, read_json_list, read_record
 from rl.data.prepare.row_writer import SQL_ROWS, BadRecord, RowWriter, row_id
 from rl.data.prepare.schema import Layout, Schema, SchemaError, add_declared_keys, read_schema
 from rl.data.tokenizer import Budget
-from rl.scorer.databases import find_database
+from rl.scorer.databases import DatabaseUnreadable, find_database
 from rl.scorer.outcomes import UnknownQuestion
 
 # The scorer's db_id of a database that is not a SQLite file.
@@ -63,7 +63,7 @@ class Databases:
             uri = find_database(self._root, self._path(db_id)).uri
             schema = replace(read_schema(uri), layout=self._layout)
             return add_declared_keys(schema, self._declared[db_id]) if db_id in self._declared else schema
-        except (SchemaError, UnknownQuestion) as error:
+        except (SchemaError, UnknownQuestion, DatabaseUnreadable) as error:
             raise BadRecord(f"database {db_id}: {error}") from error
 
 
