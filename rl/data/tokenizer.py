@@ -45,7 +45,7 @@ class Budget:
         if self._tokenizer is None:
             return len(content) <= self.max_tokens * CHARACTERS_PER_TOKEN
         # A token of a byte-level or SentencePiece tokenizer has at least one byte, so most prompts need no counting.
-        most = self._template_tokens + len(content.encode())
+        most = self._template_tokens + len(content.encode(errors="replace"))
         return most <= self.max_tokens or _count(self._tokenizer, content) <= self.max_tokens
 
 

@@ -101,12 +101,15 @@ class RowWriter:
         """Add a row.
 
         Raises:
-            BadRecord: its id is taken, or the scorer cannot read its ground truth.
+            BadRecord: its id is taken, it has no UTF-8, or the scorer cannot read its ground truth.
         """
         if row["id"] in self._rows:
             raise BadRecord("an earlier record has its id")
         try:
+            json.dumps(row, ensure_ascii=False).encode()
             scorer_question(row["data_source"], row["reward_model"]["ground_truth"])
+        except UnicodeEncodeError as error:
+            raise BadRecord("it has half of a surrogate pair, which no file can hold") from error
         except UserError as error:
             raise BadRecord(str(error)) from error
         self._rows[row["id"]] = row

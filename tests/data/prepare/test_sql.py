@@ -7,10 +7,12 @@ import pytest
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import file_sha256
+from rl.data.prepare import sql
 from rl.data.rows import read_rows
 from rl.data.sample_file import SampleWriter, read_metadata
 from rl.data.tokenizer import CHARACTERS_PER_TOKEN
 from rl.scorer.answers import read_sql
+from rl.scorer.databases import DatabaseUnreadable, find_database
 from tests.data.prepare.conftest import contents, of_bird, read_bad, write_database, write_lines
 from tests.sample_files import metadata_of, write_samples
 
@@ -75,7 +77,7 @@ def test_bird_rows(prepare_bird):
     assert again.read_bytes() == output.read_bytes()
 
 
-def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird):
+def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird, monkeypatch):
     def spoil(records):
         records[0]["SQL"] = " "
         records += [
@@ -85,16 +87,24 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
             {"question_id": "x", "db_id": "shop", "question": "q", "SQL": "SELECT 1"},
             {"db_id": "shop", "question": "q", "SQL": "SELECT 1"},
             "text",
+            {"question_id": 5, "db_id": "shop", "question": "half a pair: \ud83d", "SQL": "SELECT 1"},
+            {"question_id": 6, "db_id": "locked", "question": "q", "SQL": "SELECT 1"},
         ]
 
+    def find(root, path):
+        if path.startswith("locked"):
+            raise DatabaseUnreadable("Permission denied")
+        return find_database(root, path)
+
+    monkeypatch.setattr(sql, "find_database", find)  # root may read everything
     change(bird / "dev.json", spoil)
     finished, output = prepare_bird()
     assert finished.exit_code == 0, finished.err
     assert pq.read_table(output)["id"].to_pylist() == [20_000_001, 20_000_002]
-    assert "7 records are left out" in finished.out
-    assert "1  its database cannot be used (such as database gone: " in finished.out
+    assert "9 records are left out" in finished.out
+    assert "2  its database cannot be used (such as database gone: " in finished.out
     bad = read_bad(output)
-    assert [line["record"] for line in bad] == [0, 3, 4, 5, 6, 7, 8]
+    assert [line["record"] for line in bad] == [0, 3, 4, 5, 6, 7, 8, 9, 10]
     assert [line["reason"].partition(":")[0] for line in bad] == [
         "its SQL is missing or not a text",
         "database gone",
@@ -103,6 +113,8 @@ def test_bad_records_are_listed_and_the_others_keep_their_ids(prepare_bird, bird
         "its question_id is not a whole number",
         "its question_id is not a whole number",
         "it is not a JSON object",
+        "it has half of a surrogate pair, which no file can hold",
+        "database locked",
     ]
     assert bad[3]["about"] == "again"
 
