@@ -71,6 +71,7 @@ def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up
         ({"temperature": 0.6}, "sampled with temperature 0.6, not 1.0 like .*base"),
         ({"engine": "vllm bfloat16"}, "sampled with engine vllm bfloat16, not hf float32 like"),
         ({"model_hash": "another"}, "one method but to two models"),
+        ({"config_hash": "another"}, "one method but to two models"),
         (
             {"data_files": {"corrected.parquet": "another"}},
             "with data_files corrected.parquet .another., not test.parquet .*same data file",

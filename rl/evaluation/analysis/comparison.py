@@ -7,6 +7,7 @@ import numpy as np
 
 from rl.common.errors import UserError
 from rl.common.fingerprint import short
+from rl.data.sample_file import HASHES
 from rl.evaluation.analysis.prompt_metrics import prompt_metrics, summarise, summarise_group
 from rl.evaluation.analysis.questions import Questions, are_those_sampled, read_questions
 from rl.evaluation.analysis.samples import (
@@ -119,11 +120,16 @@ def _read_greedy(files: SplitFiles, samples: JudgedSamples) -> JudgedSamples | N
 
 
 def _require_same_model(samples: JudgedSamples, others: JudgedSamples) -> None:
-    if samples.metadata.model_hash != others.metadata.model_hash:
+    if _models_differ(samples, others):
         raise UserError(
             f"{samples.path} and {others.path} belong to one method but to two models ({samples.metadata.model} and "
             f"{others.metadata.model}); sample both from the same checkpoint."
         )
+
+
+def _models_differ(samples: JudgedSamples, others: JudgedSamples) -> bool:
+    """In weights, tokenizer or config.json."""
+    return any(getattr(samples.metadata, name) != getattr(others.metadata, name) for name in HASHES)
 
 
 def _require_one_scorer(judged: Iterable[JudgedSamples]) -> None:
@@ -139,7 +145,7 @@ def _require_one_scorer(judged: Iterable[JudgedSamples]) -> None:
 
 
 def _require_second_draw(again: SampleSet, base: SampleSet) -> None:
-    if again.metadata.model_hash != base.metadata.model_hash:
+    if _models_differ(again, base):
         raise UserError(
             f"{again.path} belongs to another model than {base.path}: {BASE_AGAIN} is a second draw of the base."
         )
