@@ -77,6 +77,7 @@ def test_all_methods_vote_by_syntax_if_the_results_of_one_are_not_stored(made_up
             "with data_files corrected.parquet .another., not test.parquet .*same data file",
         ),
         ({"chat_template": '{"enable_thinking": false}'}, "with chat_template {.enable_thinking.: false}, not {} like"),
+        ({"scorer": "unjudged"}, "grpo.0.jsonl holds samples of prompts without ground truth"),
         (
             {"scorer": "other"},
             r"Scorers with other settings judged .*grpo.* and .*base.* \(verdict_sha256 other and rules\)",

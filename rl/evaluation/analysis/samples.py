@@ -12,7 +12,7 @@ from tqdm import tqdm
 from rl.common.errors import UserError
 from rl.common.outcomes import COMPARED, GOLD_FAILURES
 from rl.data.questions import answer_kind
-from rl.data.sample_file import HASHES, SampleMetadata, SampleRecord, read_metadata, read_samples
+from rl.data.sample_file import HASHES, UNJUDGED, SampleMetadata, SampleRecord, read_metadata, read_samples
 from rl.metrics.distinct_answers import answer_classes, answer_key
 from rl.metrics.styles import BY_OPENING, BY_PREFIX, OTHERS, announces_styles, styled
 
@@ -161,6 +161,8 @@ def styles_are_announced(path: Path, styles: Sequence[str]) -> bool:
 def _read(path: Path, of: Callable[[SampleRecord], T]) -> tuple[SampleMetadata, np.ndarray, list[list[T]]]:
     """The metadata, [P] ascending ids, and for each prompt what `of` makes of its records, by sample number."""
     metadata = read_metadata(path)
+    if metadata.scorer == UNJUDGED:
+        raise UserError(f"{path} holds samples of prompts without ground truth, which were not judged: name others.")
     n = metadata.n
     records = read_samples(path)
     unfinished: dict[int, dict[int, T]] = {}
