@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 # How the messages of this repository's loggers begin, and the line that ends the output.
@@ -78,7 +79,8 @@ def filter_output(path: str) -> None:
     rest, after_bar, end_of_bar = b"", False, "\r\x1b[K" if os.isatty(1) else "\n"
     terminal = Terminal()
     with open(path, "ab", buffering=0) as log:
-        while data := os.read(0, 1 << 16):
+        # The last line may have no end: the program was killed.
+        for data in chain(iter(lambda: os.read(0, 1 << 16), b""), [b"\n"]):
             *lines, rest = re.split(rb"[\r\n]", rest + data)
             if _BAR.match(rest.decode(errors="replace")):  # the end of its line comes only with the next bar
                 lines, rest = [*lines, rest], b""

@@ -79,6 +79,7 @@ def test_an_interrupted_filter_reads_to_the_end_of_the_output(tmp_path):
         process.stdin.flush()
         assert process.stdout.readline() == b"it starts\n"
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(b"dph: it ends\n", timeout=30)
+        # A program that is killed may leave its last line without an end.
+        output, _ = process.communicate(b"dph: it ends", timeout=30)
     assert (process.returncode, output) == (0, b"it ends\n")
     assert (tmp_path / "log.txt").read_text() == "dph: it starts\ndph: it ends\n"
