@@ -45,7 +45,7 @@ _COMBINATION = re.compile(
     rf"{_C}_\{{(\d+)\}}\^\{{(\d+)\}}|{_C}\^\{{(\d+)\}}_\{{(\d+)\}}|(?:\{{\}})?[_^]\{{(\d+)\}}\s*{_C}_\{{(\d+)\}}"
 )
 _FUNCTIONS = "(?:arc)?(?:sin|cos|tan|cot|sec|csc)|(?:sin|cos|tan)h|ln|log|lg|exp|gcd|lcm|max|min|det"
-_INEQUALITY = r"(?:[<>≤≥]|\\(?:[lg]eq?|[lg]eqslant|lt|gt)(?![A-Za-z]))"
+_INEQUALITY = r"(?:[<>≤≥≠]|\\(?:neq?|[lg]eq?|[lg]eqslant|lt|gt)(?![A-Za-z]))"
 
 
 def _raised(word: str) -> str:
@@ -194,7 +194,7 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     (rf"{IN_TEXT}\{{\s*([A-Za-z][A-Za-z ]*)\.\s*\}}", r"\\text{\1}"),
     (r"(?i)(?:(?<=:\d\d)\s*|(?<=\d)\s+)([ap])\.?\s?m\.?$", r"\\text{ \1m}"),
     (rf"(?i)^(?:{IN_TEXT}\{{)?\s*no (?:real )?solutions?\s*\}}?$", r"\\emptyset"),
-    (rf"(?i)^(?:{IN_TEXT}\{{)?\s*all real numbers\s*\}}?$", r"\\mathbb{R}"),
+    (rf"(?i)^(?:{IN_TEXT}\{{)?\s*all real(?: number)?s\s*\}}?$", r"\\mathbb{R}"),
     # Signs. Hyphens and dashes are minus signs, but not in 3–5, a range.
     (r"(?<![\d%})\]$])(?<![\d%})\]$] )[–‑‐﹣－]|(?<=^\$)[–‑‐﹣－]|[–‑‐﹣－](?! ?[\d$\\])", "-"),
     (r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),
@@ -239,9 +239,12 @@ _REWRITES: tuple[tuple[str, str | Callable[[Match], str]], ...] = (
     (
         r"^(?:\\left)?\\\{\s*[A-Za-z]\s*(?:\\in\s*\\mathbb\s?\{?R\}?\s*)?(?:\\mid(?![A-Za-z])|\\middle\s?\||[|:])"
         rf"(?=.*{_INEQUALITY})"
-        r"((?:\\text\{ (?:or|and) \}|(?!\\(?:in(?![A-Za-z])|mathbb|text|right|\}))[^:|,])+)(?:\\right)?\\\}$",
+        r"((?:\\text\{ (?:or|and) \}|,(?=\s*[A-Za-z]\s*(?:≠|\\neq?(?![A-Za-z])))"
+        r"|(?!\\(?:in(?![A-Za-z])|mathbb|text|right|\}))[^:|,])+)(?:\\right)?\\\}$",
         r"\1",
     ),
+    (r"\\(?:backslash|smallsetminus)(?![A-Za-z])|(?<=\\mathbb\{R\})\s*-\s*(?=(?:\\left)?\\\{)", r"\\setminus "),
+    (rf"^[A-Za-z]\s*\\in\s*\\mathbb\{{R\}}\s*,\s*(?=.*{_INEQUALITY})", ""),
     # Lines that follow each other, unless they are rows. \\alpha is a command of an answer with doubled backslashes.
     (r"\\hspace\*?\{[^{}]*\}", r" \\quad "),
     (r"(?s)^(?!.*\\begin).*", lambda found: re.sub(r"[,;]?\s*\\\\(?=[\s\d-])", ", ", found[0])),

@@ -309,6 +309,9 @@ x+y=1  ==  y=1-x  ==  x+y-1=0  !=  1  ;;  x+y-z+1=0  !=  0  ;;  y^2=4x  !=  4x  
 # Intervals and inequalities
 (1,2)  ==  \left(1, 2\right)  ==  x\in(1,2)  !=  [1,2]  ;;  [1,2)  ==  [1, 2)  !=  (1,2]  ;;  [-2,2]  !=  [-2,2.5]
 x<3  ==  (-\infty,3)  ==  3>x  !=  x\le 3  !=  x>3  ;;  x\geq 1  ==  x\geqslant 1  ==  [1,\infty)
+x \neq 0  ==  \{x: x \neq 0\}  ==  \mathbb{R}-\{0\}  ==  \mathbb R \backslash \{0\}  ==  x \in \mathbb{R}, x \neq 0
+\{x \mid x \neq 0\}  ==  (-\infty,0)\cup(0,\infty)  !=  x \neq 1  !=  0  ;;  \mathbb{R}  ==  \text{all reals}
+\{x : x \neq 2, x \neq 3\}  ==  x \neq 3, x \neq 2  ==  (-\infty,2)\cup(2,3)\cup(3,\infty)  !=  x \neq 2
 \mathbb{R}\setminus\{0\}  ==  (-\infty,0)\cup(0,\infty)  ;;  \mathbb{R}  ==  (-\infty,\infty)  ;;  0<x\le 1  ==  (0,1]
 x \neq -2, x \neq 3  ==  x \neq 3, x \neq -2  ==  x \neq 3 \text{ and } x \neq -2  !=  x \neq 0, x \neq 1
 \mathbb{R}  !=  x \neq 1, x \neq 2  !=  x \ge -2, x \ne 3  ;;  x > 0, x \neq 1  !=  (-\infty,\infty)
