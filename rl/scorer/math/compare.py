@@ -145,6 +145,11 @@ def paired(gold: str, pred: str) -> tuple[str, str] | None:
     if (residues := _residues(gold, pred)) is None:
         return None
     gold, pred = _in_order(*residues)
+    # Of 1, 1, 2 math-verify would read fewer values than of (1, 1, 2).
+    if _FLAT_PAIR.fullmatch(gold) and _repeats(pred):
+        pred = f"({pred})"
+    elif _FLAT_PAIR.fullmatch(pred) and _repeats(gold):
+        gold = f"({gold})"
     if any(_FLAT_PAIR.fullmatch(one) and _has_no_order(other) for one, other in ((gold, pred), (pred, gold))):
         return None
     if any(_is_a_relation(one) and _is_one_value(other) for one, other in ((gold, pred), (pred, gold))):
