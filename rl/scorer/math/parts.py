@@ -25,19 +25,19 @@ _LABELLED = re.compile(r"(?P<label>[^=<>≤≥]*[A-Za-z}')])\s*=\s*(?P<value>[^=
 # A label has numbers only in its index or as an argument, as in a_{10} or f(2), and no sign of a calculation but a
 # derivative's.
 _D = r"\{(?:d|\\partial)(?![a-z]{2})[^{}]*\}"
-# An index, also x^{*} and x^{(1)}, and a derivative.
-_INDEX = rf"_\{{[^{{}}]*\}}|\^\{{(?:\*|\([^()]*\))\}}|\\[dt]?frac{_D}{_D}"
+# An index, also x^{*}, x^{(1)} and f^{-1}(x), and a derivative.
+_INDEX = rf"_\{{[^{{}}]*\}}|\^\{{(?:\*|\([^()]*\))\}}|\^\{{-1\}}(?=\()|\\[dt]?frac{_D}{_D}"
 _IN_LABEL = re.compile(rf"{_INDEX}|\([^()]*\)$")
 _CALCULATION = re.compile(
     r"[\d+*/^&,;-]|\\(?:[dt]?frac|sqrt|cdot|times|approx|in|pm|mp|not|begin|sin|cos|tan|ln|log|sum|int|quad|leq?|geq?)(?![A-Za-z])"
 )
-_OF_X = re.compile(r"[A-Za-z]\(x\)")
+_OF_X = re.compile(r"[A-Za-z](?:\^\{-1\})?\(x\)")
 _TERM = re.compile(r"[^:,;=<>|]*[\dA-Za-z})]")
 # The left side of an equation: up to the first = outside braces.
 _LEFT_SIDE = re.compile(r"((?:[^={}]|\{(?:[^{}]|\{[^{}]*\})*\})*)=")
 # What names a quantity however it is written: a function's value, a trigonometric function, a sum, |z|^2.
 _QUANTITY = re.compile(
-    r"(?<![\\A-Za-z])(?P<function>[A-Za-z]+)'*\((?![^()]*(?P=function))"
+    r"(?<![\\A-Za-z])(?P<function>[A-Za-z]+)(?:'|_\{[^{}]*\}|\^\{(?:-1|\([^()]*\))\})*\((?![^()]*(?P=function))"
     r"|\\(?:sin|cos|tan|cot|sec|csc|sum|prod|int|lim|max|min|gcd|det|text|mathrm|operatorname)(?![A-Za-z])"
     r"|^\s*\|.*\|(?:\^\{\d+\})?\s*$"
 )
