@@ -157,8 +157,8 @@ def _read(files: list[Path]) -> tuple[list[Question], Counter[str]]:
             if isinstance(truth, dict) and truth.get("gold_sql") is not None:
                 db_id = None if truth.get("db_id") is None else str(truth["db_id"])
                 questions.append(Question(row["id"], file, position, Gold(db_id, str(truth["gold_sql"]))))
-            elif isinstance(truth, str) and not str(row["data_source"]).startswith("task:"):
-                questions.append(Question(row["id"], file, position, Gold(None, truth, math=True)))
+            elif isinstance(truth, str | int) and not str(row["data_source"]).startswith("task:"):
+                questions.append(Question(row["id"], file, position, Gold(None, str(truth), math=True)))
             else:
                 others[str(row["data_source"])] += 1
     if not questions:

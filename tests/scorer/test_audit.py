@@ -75,7 +75,8 @@ def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path) ->
     write_sql(folder / "slow.parquet", [RUNS_AWAY])
     settings = {"class_name": "SqlRewardModel", "database_path": "nowhere", "gold_seconds": 0.7, "grace_seconds": 1}
     (folder / "settings.yaml").write_text(yaml.safe_dump({"Scorers": {"Scorer1": settings}}))
-    files = ("sql.parquet", "math.parquet", "slow.parquet", "task.parquet")
+    write_rows(folder / "whole.parquet", [row(3, "math_dapo", 34)])  # training reads it as the text 34
+    files = ("sql.parquet", "math.parquet", "whole.parquet", "slow.parquet", "task.parquet")
     process = start(folder, *files, "--config", "settings.yaml", "--workers", "2", "--out", "a.csv")
     said, progress = process.communicate()
     assert process.returncode == 0, progress
@@ -97,7 +98,7 @@ def test_lists_every_question_whose_gold_is_not_as_it_should_be(folder: Path) ->
     assert "3 rows are neither SQL nor math and were not checked: task:count 3." in said
     counts = dict(line.split() for line in said.splitlines() if len(line.split()) == 2)
     assert counts == {
-        "gold": "3", "empty": "1", "all_null": "1", "gold_error": "5", "gold_timeout": "1", "unknown_database": "3"
+        "gold": "4", "empty": "1", "all_null": "1", "gold_error": "5", "gold_timeout": "1", "unknown_database": "3"
     }  # fmt: skip
     assert said.endswith("Wrote 11 rows to a.csv.\n") and "13/13" in progress
     assert sorted(path.name for path in folder.iterdir()) == sorted([*files, "a.csv", "databases", "settings.yaml"])
