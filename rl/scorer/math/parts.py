@@ -21,7 +21,8 @@ _CONDITION = re.compile(
     rf"(.*[^\s\\]){WIDE_SPACE}*" + r"\(([^()]*(?:[<>≤≥]|\\(?:[lg]eq?|neq?)(?![A-Za-z]))[^()]*)\)", re.DOTALL
 )
 _DERIVATION = re.compile(r"\\(?:(?:Long)?(?:[Ll]eft)?[Rr]ightarrow|implies|iff|to)(?![A-Za-z])")
-_LABELLED = re.compile(r"(?P<label>[^=<>≤≥]*[A-Za-z}')])\s*=\s*(?P<value>[^=]+)")
+# An inequality is in parentheses, as in P(X>2).
+_LABELLED = re.compile(r"(?P<label>(?:[^=<>≤≥]|[<>≤≥](?=[^()=]*\)))*[A-Za-z}')|])\s*=\s*(?P<value>[^=]+)")
 # A label has numbers only in its index or as an argument, as in a_{10} or f(2), and no sign of a calculation but a
 # derivative's.
 _D = r"\{(?:d|\\partial)(?![a-z]{2})[^{}]*\}"
@@ -37,7 +38,8 @@ _TERM = re.compile(r"[^:,;=<>|]*[\dA-Za-z})]")
 _LEFT_SIDE = re.compile(r"((?:[^={}]|\{(?:[^{}]|\{[^{}]*\})*\})*)=")
 # What names a quantity however it is written: a function's value, a trigonometric function, a sum, |z|^2.
 _QUANTITY = re.compile(
-    r"(?<![\\A-Za-z])(?P<function>[A-Za-z]+)(?:'|_\{[^{}]*\}|\^\{(?:-1|\([^()]*\))\})*\((?![^()]*(?P=function))"
+    r"(?<![\\A-Za-z])(?P<function>[A-Za-z]+|\\(?:phi|varphi|sigma|tau|mu))"
+    r"(?:'|_\{[^{}]*\}|\^\{(?:-1|\([^()]*\))\})*\((?![^()]*(?P=function))"
     r"|\\(?:sin|cos|tan|cot|sec|csc|sum|prod|int|lim|max|min|gcd|det|text|mathrm|operatorname)(?![A-Za-z])"
     r"|^\s*\|.*\|(?:\^\{\d+\})?\s*$"
 )
