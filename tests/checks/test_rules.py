@@ -78,6 +78,8 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (LORA | {f"{MODEL}lora_adapter_path": "/a/b"}, "lora_adapter_path=/a/b verl's reference and the D_pef store"),
         (of_mode("none") | {f"{ACTOR}policy_loss_coeff": 0.5}, "actor.policy_loss_coeff=0.5 has no effect"),
         ({f"{ETA}final_ratio": 0.1}, "final_ratio=0.1 has no effect"),
+        # A tangent at 1000 overflows, and the gradient of every token would be NaN, with which verl makes no update.
+        ({f"{ACTOR}sft_log_ratio_max": 1000.0}, "sft_log_ratio_max=1000.0 must be less than or equal to 40"),
         (TAIL, "actor.sft_log_ratio_max=1.0 would bias it: set actor.sft_log_ratio_max=null"),
         (of_mode("chi_square") | TAIL | UNBOUNDED, "tail does not exist for actor.sft_loss_mode=chi_square"),
         (of_mode("forward") | TAIL | UNBOUNDED, "tail is what actor.sft_kl_estimator=k1, the default, gives"),
