@@ -7,10 +7,13 @@ exit code 1.
 import argparse
 import os
 import re
+import select
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from rl.common.errors import UserError
 from rl.common.signals import Stopped
@@ -67,12 +70,25 @@ def user_errors_exit(resumes: bool = False) -> Iterator[None]:
         sys.stderr.write(f"{str(stopped).removesuffix('.')}{advice}\n")
         sys.exit(stopped.exit_code)
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _is_broken(sys.stdout):  # its reader, such as head, has ended
+            sys.exit(128 + signal.SIGPIPE)
         if (sentence := find_user_error(error)) is None:
             raise
         sys.stderr.write(f"Error: {sentence}\n")
         sys.exit(USER_ERROR_EXIT_CODE)
     finally:
         shutdown_ray()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at its end
+
+
+def _is_broken(stream: TextIO) -> bool:
+    """Whether nobody can read what is written to it."""
+    poll = select.poll()
+    poll.register(stream, 0)  # errors alone
+    return bool(poll.poll(0))
 
 
 def shutdown_ray() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -47,6 +48,16 @@ def test_help_loads_nothing_heavy():
     # Each line is what has been loaded so far; methods are read with OmegaConf.
     assert len(loaded) == len(cli.COMMANDS) + 1
     assert all({*found} <= {"omegaconf"} for found in loaded.values()), loaded
+
+
+@pytest.mark.parametrize(("unbuffered", "code"), [("", 0), ("1", 128 + signal.SIGPIPE)])
+def test_a_reader_that_ends_early_is_no_traceback(unbuffered, code):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command, environment = [sys.executable, "-m", "rl.cli", "train", "--list"], {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, cwd=REPOSITORY, env=os.environ | environment)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 def test_the_overview_names_every_command(capsys):
