@@ -87,6 +87,11 @@ def require_weights(folder: Path) -> list[Path]:
 
 def parameters_in_files(model: str) -> int:
     """The number of parameters in the safetensors files of a model's folder; 0 without one."""
+    return sum(tensors_in_files(model).values())
+
+
+def tensors_in_files(model: str | os.PathLike) -> dict[str, int]:
+    """The number of parameters of each tensor in these files, by its name."""
     from huggingface_hub import parse_local_safetensors_file_metadata  # slow to import
     from huggingface_hub.errors import SafetensorsParsingError
 
@@ -97,4 +102,4 @@ def parameters_in_files(model: str) -> int:
         except (OSError, SafetensorsParsingError) as error:
             raise UserError(f"{file} is not a safetensors file: download the model again.") from error
         found |= {name: tensor.parameter_count for name, tensor in tensors.items()}
-    return sum(found.values())
+    return found

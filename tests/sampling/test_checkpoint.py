@@ -1,5 +1,6 @@
 """Checkpoints as verl's own manager writes them, on two ranks of FSDP2: what evaluation loads is the trained model."""
 
+import copy
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -88,6 +90,18 @@ def test_models_that_need_no_merge_and_folders_that_are_not_a_model(saved, run, 
     (run / "latest_checkpointed_iteration.txt").write_text("9")
     with pytest.raises(UserError, match="names global_step_9 as the newest checkpoint, but there is no"):
         model_folder(str(run))
+
+
+@pytest.mark.parametrize("look", [model_folder, check_model])
+def test_an_adapter_beside_its_base_model_is_no_model(look, tmp_path, word_llama):
+    """verl's hf_model of a run with LoRA: transformers would find none of its names, and make random weights."""
+    base = word_llama(tmp_path / "model", WORDS, template="{{ messages[0]['content'] }}")
+    saved = tmp_path / "global_step_3" / "actor" / "huggingface"
+    policy = get_peft_model(copy.deepcopy(base), LoraConfig())
+    base.save_pretrained(saved, state_dict=policy.state_dict())
+    for name in (saved.parents[1], saved):
+        with pytest.raises(UserError, match="holds a LoRA adapter beside its base model, and no merged weights: merge"):
+            look(str(name))
 
 
 @pytest.mark.parametrize("look", [model_folder, check_model])

@@ -10,7 +10,7 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtens
 
 from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import file_sha256
-from rl.common.model_files import weight_files
+from rl.common.model_files import tensors_in_files, weight_files
 from rl.common.run_lock import sole_run
 from rl.data.training_run import NEWEST, newest_checkpoint
 
@@ -80,11 +80,22 @@ def _find(model: str) -> tuple[str, Path | None]:
     if not folder.is_dir():
         return model, None
     if weight_files(folder):
+        _check_merged(folder, tensors_in_files(folder))
         return str(folder), None
     checkpoint = _checkpoint(folder)
     if weight_files(checkpoint / SAVED):
+        _check_merged(checkpoint, tensors_in_files(checkpoint / SAVED))
         return str(checkpoint / SAVED), None
     return str(checkpoint / MERGED), checkpoint
+
+
+def _check_merged(folder: object, names: Iterable[str]) -> None:
+    """Reject weights with a LoRA adapter, whose names no model has: transformers would make random weights for them."""
+    if any(name.startswith("base_model.") for name in names):  # peft's
+        raise UserError(
+            f"{folder} holds a LoRA adapter beside its base model, and no merged weights: merge the "
+            "adapter into the model (peft's merge_and_unload), save that and name its folder."
+        )
 
 
 def _checkpoint(folder: Path) -> Path:
@@ -165,11 +176,7 @@ class _Merger(FSDPModelMerger):
 
     def _load_rank_zero_state_dict(self, world_size: int) -> dict[str, torch.Tensor]:
         state = self._load(world_size, 0)
-        if any("lora_" in name for name in state):
-            raise UserError(
-                f"{self.config.local_dir} holds a LoRA adapter beside its base model, and no merged weights: merge the "
-                "adapter into the model (peft's merge_and_unload), save that and name its folder."
-            )
+        _check_merged(self.config.local_dir, state)
         return state
 
     def _load_and_merge_state_dicts(
