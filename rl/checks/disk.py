@@ -28,7 +28,7 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
 
     Args:
         has_critic: the run trains a critic, whose checkpoints are about as large as the actor's.
-        resumes: the run continues from a checkpoint, so that older ones are on the disk already.
+        resumes: the run continues from a checkpoint, so that some may be in its folder already.
     """
     trainer, actor = config.trainer, config.actor_rollout_ref.actor
     if trainer.save_freq <= 0:
@@ -46,8 +46,10 @@ def check_room(config: DictConfig, has_critic: bool, resumes: bool) -> Finding:
     free = shutil.disk_usage(existing).free
     kept = trainer.get("max_actor_ckpt_to_keep")
     found = f"a checkpoint takes about {in_bytes(size)}, {in_bytes(free)} are free in {existing}"
-    # verl removes the oldest before it writes another one, but never the only one (ensure_checkpoint_capacity).
-    needed = max(kept, 2) if kept and not resumes else 1
+    # verl removes the oldest before it writes another one, but never the only one, and none from before a resume
+    # (ensure_checkpoint_capacity), which go after the write (delete_older of verl/dph/training/run_record.py).
+    there = len([*folder.glob("global_step_*/actor")]) if resumes else 0
+    needed = (max(kept + 1 - there, 1) if there else max(kept, 2)) if kept else 1
     if free < size * needed:
         times = f", and {needed} are there at a time" if needed > 1 else ""
         raise UserError(f"The checkpoints do not fit: {found}{times}; {_ADVICE}.")

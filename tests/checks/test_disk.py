@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
-from rl.checks.disk import full_disk_explained
+from rl.checks import disk
+from rl.checks.disk import check_room, full_disk_explained
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from rl.common.model_files import parameters_in_files
@@ -39,6 +41,22 @@ def test_a_run_that_does_not_fit_on_the_disk_does_not_start(run, monkeypatch):
     for kept, needed in ((1, 2), (2, 2), (3, 3)):
         with pytest.raises(UserError, match=f"and {needed} are there at a time"):
             run.prepare({"trainer.save_freq": 5, "trainer.max_actor_ckpt_to_keep": kept})
+
+
+@pytest.mark.parametrize(("there", "needed"), [(0, 3), (1, 3), (2, 2), (3, 1)])
+def test_a_resumed_run_needs_room_for_the_checkpoints_that_are_not_there_yet(tmp_path, monkeypatch, there, needed):
+    """Of those before the resume, verl deletes none ahead of a new one: at most one more than is kept is there."""
+    for step in range(there):
+        (tmp_path / f"global_step_{step}" / "actor").mkdir(parents=True)
+    trainer = {"save_freq": 5, "default_local_dir": str(tmp_path), "max_actor_ckpt_to_keep": 3}
+    actor = {"model": {"path": ""}, "actor": {"checkpoint": {"save_contents": ["model"]}}}
+    config = OmegaConf.create({"trainer": trainer, "actor_rollout_ref": actor, "critic": None})
+    monkeypatch.setattr(disk, "parameters_in_files", lambda model: 10**6)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage_with(4_000_000 * needed))
+    assert check_room(config, has_critic=False, resumes=True).status == "ok"
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage_with(4_000_000 * needed - 1))
+    with pytest.raises(UserError, match="The checkpoints do not fit"):
+        check_room(config, has_critic=False, resumes=True)
 
 
 def test_weights_that_were_not_downloaded_are_no_safetensors_file(tmp_path):
