@@ -96,6 +96,7 @@ TAIL = {f"{ACTOR}sft_baseline": "tail"}
         (W_REINFORCE | FILTERED, "w_reinforce learns from groups without a correct response, which"),
         ({f"{ETA}type": "warmup"}, "warmup_steps=0 must be at least 1 with type=warmup"),
         ({"data.train_batch_size": 16}, "train_batch_size=16 is more than the 8 prompts of data.train_files"),
+        ({"data.train_max_samples": 7}, "7 prompts of data.train_files are left by"),
         ({f"{ACTOR}ppo_mini_batch_size": 3}, "8 is not a multiple of actor_rollout_ref.actor.ppo_mini_batch_size=3"),
         ({"data.sft_batch_size": 7}, "sft_batch_size=7 does not divide over 2 mini-batches x 1 data-parallel ranks"),
         (

@@ -202,10 +202,16 @@ def prompts(subject: Subject) -> Finding:
 
 
 def lengths(subject: Subject) -> Finding:
-    """No prompt is longer than data.max_prompt_length, or those that are may be left out."""
+    """No prompt is longer than data.max_prompt_length, or those that are may be left out, and fill a batch without."""
     if subject.writes_store:  # the check of the store counts its prompts' tokens
         return skipped("nothing is trained")
-    return ok(f"{_check_lengths(subject.config):,} prompts are short enough to be trained on")
+    found, data = _check_lengths(subject.config), subject.config.data
+    if (left := min(found, data.train_max_samples if data.train_max_samples > 0 else found)) < data.train_batch_size:
+        raise UserError(
+            f"{left} prompts of data.train_files are left by data.filter_overlong_prompts and data.train_max_samples, "
+            f"and a step needs data.train_batch_size={data.train_batch_size}: lower it, or leave fewer out."
+        )
+    return ok(f"{found:,} prompts are short enough to be trained on")
 
 
 def pef_store(subject: Subject) -> Finding:
