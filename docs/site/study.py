@@ -1,7 +1,7 @@
 """The figures of the recorded studies in docs/explanation/study.md, docs/tutorials/demo.md and README.md, from files
 of docs/study.
 
-    python docs/site/study.py [--board JSON] [--smollm2 JSON] [--anchor JSON]
+    python docs/site/study.py [--board JSON] [--bases JSON] [--smollm2 JSON] [--anchor JSON]
 
 It draws docs/study/pareto.svg and, from demo.json, the grids of answers (`make pictures`), and writes the text between
 the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. What is given is first recorded in docs/study.
@@ -139,12 +139,13 @@ def answer_pictures() -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--board", type=Path, metavar="JSON", help="the study.json of `dph study`")
+    parser.add_argument("--bases", type=Path, metavar="JSON", help="a study.json whose seeds have a base model each")
     parser.add_argument("--anchor", type=Path, metavar="JSON", help="the report.json of a seed with anchors")
     parser.add_argument("--smollm2", type=Path, metavar="JSON", help="the study.json of `dph study --model smollm2`")
     options = parser.parse_args(arguments)
     with user_errors_exit():
-        for name, given in {"board": options.board, "smollm2": options.smollm2}.items():
-            if given:
+        for name in ("board", "bases", "smollm2"):
+            if given := getattr(options, name):
                 text = given.read_text()
                 if "methods" not in (loads_or_none(text) or {}):
                     raise UserError(f"{given} is not the study.json of dph study: give the one of a finished study.")
@@ -155,7 +156,8 @@ def main(arguments: list[str] | None = None) -> None:
         values, older = (json.loads((STUDY / name).read_text()) for name in ("board.json", "seeds.json"))
     anchored = json.loads((STUDY / "anchor.json").read_text())
     parts = {"board": means(values), "primary": primary(values), "anchor": recorded_table(anchored)}
-    parts["explored"] = means(json.loads((STUDY / "explored.json").read_text()))
+    for name in ("explored",):
+        parts[name] = means(json.loads((STUDY / f"{name}.json").read_text()))
     longer = [name for name in older["methods"] if name.endswith("_180")]
     parts["older"] = means(older, without=[*values["methods"], *UNLISTED, *longer])
     # The site wants tables apart from other lines.

@@ -152,6 +152,7 @@ def test_grpo_passk_is_not_ended_by_one_padding_row(padding, as_in_training):
     rewards = [0.0, 0.5, 1.0, 1.0, 0.0, 0.0]
     found = advantages(PASSK, rewards, "aaabbb", padding)
     assert found == pytest.approx([0, 0, 0.5, 1, 0, 0] + [0] * padding)
+    assert advantages(PASSK, [1.0, 0.25], "aa", padding) == pytest.approx([0.75, 0] + [0] * padding)
     pkpo = advantages(PKPO | {"pkpo_k": 3}, rewards, "aaabbb", padding)
     assert pkpo == pytest.approx([3 * value for value in found])
     normalised = advantages(PASSK | {"norm_adv_by_std_in_grpo": True}, rewards, "aaabbb", padding)
