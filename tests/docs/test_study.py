@@ -9,7 +9,7 @@ from tests.docs.conftest import site_module
 from tests.programs import REPOSITORY
 
 FOLDER = REPOSITORY / "docs" / "study"
-RECORDED = ("board", "explored", "seeds", "drawn", "drawn_rehearsed", "long", "bases", "methods", "study", "smollm2")
+RECORDED = ("board", "explored", "seeds", "long", "bases", "methods", "study", "smollm2")
 study_page = site_module("study")
 
 
