@@ -75,6 +75,7 @@ class Rehearsal(Section, at=ACTOR):
     sft_kl_estimator: Literal["k1", "k3"] = "k1"
     """Estimator of the forward KL on D_pef, from the log-ratio d: k1 (-d, as in supervised
     fine-tuning) or k3 (expm1(d) - d, heavy-tailed)."""
+    # Beyond some 400, exp() of the bound overflows, and every gradient is NaN; tests cover bounds up to 40.
     sft_log_ratio_max: Annotated[float, Field(gt=0, le=40)] | None = 1.0
     """Bound on the log-ratio log pi_theta - log pi_ref: above it, the divergence on a sampled D_pef token continues
     linearly. dph/clip_fraction logs the share of such tokens. null: no bound, as in the paper."""

@@ -91,7 +91,7 @@ def _find(model: str) -> tuple[str, Path | None]:
 
 def _check_merged(folder: object, names: Iterable[str]) -> None:
     """Reject weights with a LoRA adapter, whose names no model has: transformers would make random weights for them."""
-    if any(name.startswith("base_model.") for name in names):  # peft's
+    if any(name.startswith("base_model.") or "lora_" in name for name in names):  # peft's
         raise UserError(
             f"{folder} holds a LoRA adapter beside its base model, and no merged weights: merge the "
             "adapter into the model (peft's merge_and_unload), save that and name its folder."
