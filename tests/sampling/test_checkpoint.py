@@ -99,7 +99,10 @@ def test_an_adapter_beside_its_base_model_is_no_model(look, tmp_path, word_llama
     saved = tmp_path / "global_step_3" / "actor" / "huggingface"
     policy = get_peft_model(copy.deepcopy(base), LoraConfig())
     base.save_pretrained(saved, state_dict=policy.state_dict())
-    for name in (saved.parents[1], saved):
+    merger = tmp_path / "merger"  # verl.model_merger writes the base model, and the adapter beside it
+    base.save_pretrained(merger)
+    policy.save_pretrained(merger / "lora_adapter")
+    for name in (saved.parents[1], saved, merger):
         with pytest.raises(UserError, match="holds a LoRA adapter beside its base model, and no merged weights: merge"):
             look(str(name))
 

@@ -174,7 +174,6 @@ def add_declared_keys(schema: Schema, declared: Mapping[str, Any]) -> Schema:
 
     Args:
         declared: column_names_original, table_names_original, primary_keys and foreign_keys.
-
     """
     table_names = declared["table_names_original"]
     columns = [

@@ -214,8 +214,7 @@ def _check_prompts(data: DictConfig, path: Path, sampled: Set[int], solved: Set[
         raise UserError(
             f"{path} has correct samples of {number_of(len(lacking), 'prompt')} outside {named} (the first has id "
             f"{min(lacking)}), and data.sft_coverage=solved stores all of them: give both parts of the split in "
-            "data.sft_files and data.sft_wrong_files, or all prompts in "
-            "data.sft_files."
+            "data.sft_files and data.sft_wrong_files, or all prompts in data.sft_files."
         )
 
 

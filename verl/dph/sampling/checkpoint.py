@@ -84,14 +84,16 @@ def _find(model: str) -> tuple[str, Path | None]:
         return str(folder), None
     checkpoint = _checkpoint(folder)
     if weight_files(checkpoint / SAVED):
-        _check_merged(checkpoint, tensors_in_files(checkpoint / SAVED))
+        _check_merged(checkpoint / SAVED, tensors_in_files(checkpoint / SAVED))
         return str(checkpoint / SAVED), None
     return str(checkpoint / MERGED), checkpoint
 
 
-def _check_merged(folder: object, names: Iterable[str]) -> None:
-    """Reject weights with a LoRA adapter, whose names no model has: transformers would make random weights for them."""
-    if any(name.startswith("base_model.") or "lora_" in name for name in names):  # peft's
+def _check_merged(folder: str | Path, names: Iterable[str]) -> None:
+    """Reject weights with a LoRA adapter, whose names no model has: transformers would make random weights for them;
+    and verl.model_merger's of a run with LoRA, which are the base model's, with the adapter in a folder beside them."""
+    beside = (Path(folder) / "lora_adapter").is_dir()
+    if beside or any(name.startswith("base_model.") or "lora_" in name for name in names):  # peft's
         raise UserError(
             f"{folder} holds a LoRA adapter beside its base model, and no merged weights: merge the "
             "adapter into the model (peft's merge_and_unload), save that and name its folder."
