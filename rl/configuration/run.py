@@ -65,7 +65,8 @@ class Run:
         # A method that prepares training has values of its own for some of its settings.
         prepares = self.method.launch["kind"] == methods.PREPARATION
         replaced = {*variables.raw(variables.merged([self.method]))} if prepares else set()
-        check_taken(self.experiment, config, self.method.name, self.given_keys | replaced)
+        given = {word.lstrip("+").partition("=")[0] for word in self.given}
+        check_taken(self.experiment, config, self.method.name, given | replaced)
 
     @property
     def launch(self) -> DictConfig:
@@ -87,10 +88,6 @@ class Run:
     def folder(self) -> Path | None:
         """The folder of a user's own experiment, for Hydra's --config-dir."""
         return self.experiment.path.parents[1] if self.experiment.is_own else None
-
-    @property
-    def given_keys(self) -> set[str]:
-        return {word.lstrip("+").partition("=")[0] for word in self.given}
 
     @property
     def device(self) -> str:

@@ -80,7 +80,8 @@ def violations(config: DictConfig, section: type[Section]) -> Iterator[tuple[str
     if not OmegaConf.is_config(values):
         first = next(iter(section.model_fields))
         raise UserError(f"{section.at} is null, and a section of settings: leave it out, or set {section.at}.{first}.")
-    given = {name: _plain(values[name]) for name in section.model_fields if name in values}
+    given = {name: values[name] for name in section.model_fields if name in values}
+    given |= {name: OmegaConf.to_container(of, resolve=True) for name, of in given.items() if OmegaConf.is_config(of)}
     wrong: dict[str, dict[str, None]] = {}
     try:
         section.model_validate(given)
@@ -91,10 +92,6 @@ def violations(config: DictConfig, section: type[Section]) -> Iterator[tuple[str
                 wrong.setdefault(name, {})[said] = None
     for name, said_of in wrong.items():
         yield f"{section.at}.{name}", f"{section.at}.{name}={given[name]!r} must be {', or '.join(said_of)}."
-
-
-def _plain(value: Any) -> Any:
-    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
 
 def dataclass_fields(*sections: type[Section]) -> list[tuple[str, Any, DataclassField]]:

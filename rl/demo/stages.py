@@ -102,7 +102,9 @@ class Pipeline:
         self._started, self._number = time.monotonic(), len(stages)
         try:
             while waiting or running:
-                while len(running) < at_once and (stage := self._next_of(waiting)):
+                while len(running) < at_once and (
+                    stage := next((of for of in waiting if self.seconds.keys() >= {*of.needs}), None)
+                ):
                     waiting.remove(stage)
                     if self._is_done(stage):
                         self._say(stage, "already done, skipped")
@@ -137,10 +139,6 @@ class Pipeline:
 
     def log(self, stage: Stage) -> Path:
         return self.out / "logs" / f"{stage.name}.log"
-
-    def _next_of(self, waiting: list[Stage]) -> Stage | None:
-        """The first stage whose needs are done."""
-        return next((stage for stage in waiting if all(name in self.seconds for name in stage.needs)), None)
 
     def _identity(self, stage: Stage) -> dict:
         """What decides a stage's result. The paths of this interpreter and of the folder do not: it may be moved."""

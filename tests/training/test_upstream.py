@@ -2,9 +2,14 @@
 
 import hashlib
 import inspect
+import os
 
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import verl.utils.model
+from omegaconf import OmegaConf
 from transfer_queue.controller import TransferQueueController
 from transfer_queue.storage.simple_storage import SimpleStorageUnit
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
@@ -15,12 +20,14 @@ from verl.trainer.ppo.padding_utils import SYNTHETIC_PADDING_SEQ_LEN
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
+from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplica
 
 from rl.common import ray_cpus
 from rl.configuration import PADDING_ROW
+from verl.dph.main import read_checked_files
 from verl.dph.training.rollout_ledger import NOTHING_CAME
 from verl.dph.training.trainer import DPHTrainer
 
@@ -67,6 +74,19 @@ def test_verls_padding_has_as_many_tokens_as_a_micro_batch_must_hold():
 
 def test_verls_trainer_is_found_where_ours_is_put():
     assert TRAINER_REGISTRY["sync"] in DPHTrainer.__bases__
+
+
+def test_verl_reads_the_file_that_was_checked(tmp_path, monkeypatch):
+    """By itself it reads run1 in place of run[1], and the first rows of a file that has changed in the same second."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets, "load_dataset", datasets.load_dataset)
+    read_checked_files()
+    for id, name in enumerate(("run1", "run[1]", "run[1]")):
+        file = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"id": [id]}), file)
+        os.utime(file, (1, 1))
+        rows = RLHFDataset([str(file)], None, OmegaConf.create({"filter_overlong_prompts": False}))
+        assert rows.dataframe["id"][:] == [id]
 
 
 def test_ray_s_cpus_are_reserved_as_counted():

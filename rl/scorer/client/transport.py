@@ -101,7 +101,11 @@ class Transport:
                 failures, now = 0, asyncio.get_running_loop().time()
                 busy_since = now if busy_since is None else busy_since
                 if now - busy_since > self._settings.busy_limit_s:
-                    raise ScorerUnavailable(self._no_time()) from None
+                    raise ScorerUnavailable(
+                        f"The scorer servers at {self._servers} are healthy, but have been busy for "
+                        f"{self._settings.busy_limit_s:g} s: start more of them, give them more workers "
+                        "(num_instances), or raise reward_kwargs.busy_limit."
+                    ) from None
                 await self._wait_for_time(jobs)
             except (_TryAgain, NoServerKnown) as error:
                 failures += 1
@@ -241,13 +245,6 @@ class Transport:
 
     def _backoff(self, failures: int) -> float:
         return min(self._settings.first_backoff_s * 2 ** (failures - 1), LONGEST_PAUSE_S) * random.uniform(0.75, 1.25)
-
-    def _no_time(self) -> str:
-        return (
-            f"The scorer servers at {self._servers} are healthy, but have been busy for "
-            f"{self._settings.busy_limit_s:g} s: start more of them, give them more workers (num_instances), or raise "
-            "reward_kwargs.busy_limit."
-        )
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

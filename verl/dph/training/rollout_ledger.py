@@ -194,7 +194,8 @@ class RolloutLedger:
     def accuracies(self, batch: KVBatchMeta) -> dict[str, float | None]:
         """`acc` of the scorer by sample, "<prompt>_<sample>", of the rollouts of a batch that are trained on and were
         judged; None where the reward function gave none."""
-        return _accuracies(self._rows(batch))
+        rows = self._rows(batch)
+        return {row.key.rsplit("_", 1)[0]: row.info.get("acc") for row in rows if not row.info.get("gold_error")}
 
     def prompts_of_equal_rewards(self, batch: KVBatchMeta) -> set[str]:
         """The prompts of a batch whose responses all have the same reward."""
@@ -313,11 +314,6 @@ def _rows_of(buffer: ReplayBuffer, partition_id: str, prompts: Collection[str]) 
     """The samples of finished groups that are still in the replay buffer."""
     keys = [key for key in buffer.partitions[partition_id] if key.split("_")[0] in prompts] if prompts else []
     return scored(KVBatchMeta(keys=keys, tags=[{} for _ in keys], partition_id=partition_id)) if keys else []
-
-
-def _accuracies(rows: Iterable[Scored]) -> dict[str, float | None]:
-    """`acc` of the samples that were judged, by sample; None where the reward function gave none."""
-    return {row.key.rsplit("_", 1)[0]: row.info.get("acc") for row in rows if not row.info.get("gold_error")}
 
 
 def _responses(rows: Iterable[Scored]) -> list[tuple[str, Response]]:
