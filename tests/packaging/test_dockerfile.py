@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rl import cli
 from tests.programs import REPOSITORY
 
 DOCKERFILE = REPOSITORY / "docker" / "Dockerfile"
@@ -23,6 +24,11 @@ def test_its_base_has_the_pinned_vllm():
     [tag] = re.findall(r"^FROM verlai/verl:vllm(\d+)", DOCKERFILE.read_text(), re.MULTILINE)
     [vllm] = re.findall(r"^vllm==0\.(\d+)\.", (REPOSITORY / "requirements.txt").read_text(), re.MULTILINE)
     assert tag == f"0{vllm}"
+
+
+def test_the_build_calls_dph_as_it_is():
+    calls = re.findall(r"&& dph (.+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    assert calls and not any(cli.main(words.split()) for words in calls)
 
 
 def test_a_launch_script_runs_on_what_is_left_in_the_image(tmp_path):
