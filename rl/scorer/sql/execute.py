@@ -100,7 +100,7 @@ Connection = TypeVar("Connection", bound=_Closable)
 class LastConnections(Generic[Connection]):
     """Keeps the last MOST_OPEN databases open, each by one connection.
 
-    clock: whether the last statement may have read the clock in a view or macro of the database.
+    clock: whether the last statement may have read the clock in a view of the database.
     """
 
     MOST_OPEN: int

@@ -8,7 +8,7 @@
   `digest` is true. The job's body has gold's rows unless this worker still holds them; the reply's body is the payload
   as JSON.
 
-The replies to gold and score also have {clock: true} if the statement may read the clock in a view or macro, so that
+The replies to gold and score also have {clock: true} if the statement may read the clock in a view, so that
 the statement's text does not show it.
 
 The Executor of each engine explains uri, version and seconds. Other outcomes: pred_error or gold_error with "error",
