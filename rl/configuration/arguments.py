@@ -40,7 +40,8 @@ def run_of(script: str, arguments: Sequence[str]) -> Run:
         meant = hint(path.stem, [*known], "dph train --list")
         raise UserError(f"'{script}' is neither a method nor a script of scripts/llama or scripts/qwen; {meant}")
     folder = methods.FOLDERS.get(parent if path.suffix else "", methods.DEFAULT_EXPERIMENT)
-    command = f"bash {script}" if path.suffix else methods.dph_command(script)
+    subcommands = {name: command for command, name in methods.PREPARATIONS.items()}
+    command = f"bash {script}" if path.suffix else f"dph {subcommands.get(script, f'train {script}')}"
     named = [word.removeprefix(_EXPERIMENT) for word in arguments if word.startswith(_EXPERIMENT)]
     experiment = methods.experiment([folder, *named][-1])
     others = [word for word in arguments if not word.startswith(_EXPERIMENT)]

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rl.common.errors import UserError
 from rl.configuration import CONFIG_DIR, variables
-from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, no_setting, verl_folder
+from rl.configuration.names import EVALUATE, MAIN, PRESAMPLE, no_setting, quoted, verl_folder
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import settings_of
 
@@ -40,7 +40,7 @@ def compose(config_name: str, overrides: Sequence[str] = (), folder: Path | None
     """
     searched = [f"file://{verl_folder() / 'trainer' / 'config'}"]
     searched += [f"file://{folder.resolve()}"] if folder else []
-    places = "[" + ",".join("'{}'".format(place.replace("'", "\\'")) for place in searched) + "]"
+    places = f"[{','.join(map(quoted, searched))}]"
     with override_errors_explained(config_name):
         GlobalHydra.instance().clear()
         with initialize_config_dir(str(CONFIG_DIR), version_base=None):

@@ -1,5 +1,6 @@
 """Methods and experiments, read from the files of verl/dph/config/method and verl/dph/config/experiment."""
 
+import shlex
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import takewhile
@@ -110,11 +111,6 @@ def methods(*kinds: str) -> dict[str, ConfigFile]:
     return {name: file for name, file in files("method").items() if not kinds or file.launch["kind"] in kinds}
 
 
-def dph_command(method: str) -> str:
-    """The subcommand of dph that runs a method."""
-    return {name: f"dph {command}" for command, name in PREPARATIONS.items()}.get(method, f"dph train {method}")
-
-
 def next_step(command: str, experiment: str) -> str:
     """The line that ends a step before training: the next command.
 
@@ -123,7 +119,7 @@ def next_step(command: str, experiment: str) -> str:
         experiment: one of ours, or a user's file.
     """
     option = "--experiment " if command.startswith("dph split") else "experiment="
-    return f"Next: {command}{f' {option}{experiment}' if experiment != DEFAULT_EXPERIMENT else ''}\n"
+    return f"Next: {command}{f' {option}{shlex.quote(experiment)}' if experiment != DEFAULT_EXPERIMENT else ''}\n"
 
 
 def experiment(name: str) -> ConfigFile:

@@ -17,6 +17,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 GREEDY_TEMPERATURE = 1e-5
 _DEVICE_FILES = Path("/dev")
 _SHOWN = 3  # names in one sentence
+# What Hydra takes for a text without quotes.
+_PLAIN = re.compile(r"[\w/.+:%@*?$|\\ -]*", re.ASCII)
 # The files that the split writes: prompts of D_pef and of D_exp.
 CORRECT_NAME, WRONG_NAME = "train_correct.parquet", "train_wrong.parquet"
 
@@ -38,6 +40,16 @@ def group(model: str, task: str) -> str:
 
 def _last_part(model: str) -> str:
     return str(model).rstrip("/").rpartition("/")[2].lower()
+
+
+def override_value(path: object) -> str:
+    """A path as the value of an override, in quotes where Hydra would read something else, as in /home/müller."""
+    return str(path) if _PLAIN.fullmatch(str(path)) else quoted(path)
+
+
+def quoted(path: object) -> str:
+    """A path in Hydra's quotes."""
+    return "'{}'".format(str(path).replace("'", "\\'"))
 
 
 def verl_folder() -> Path:

@@ -15,7 +15,7 @@ from rl.common.cli import output_folder, user_errors_exit
 from rl.common.errors import UserError
 from rl.common.text import histogram, named, number_of, without_reference
 from rl.configuration.methods import DEFAULT_EXPERIMENT, experiment, files, next_step
-from rl.configuration.names import CORRECT_NAME, WRONG_NAME
+from rl.configuration.names import CORRECT_NAME, WRONG_NAME, override_value
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None, *, default: str = DEFAULT_EXPERIMEN
         write_split(parts, correct, wrong)
         sys.stdout.write(summary(parts, threshold, n, launch.paper))
         given = {"train_correct": correct, "train_wrong": wrong} if options.out else {}
-        store = " ".join(["dph store", *(shlex.quote(f"launch.{name}={part}") for name, part in given.items())])
+        store = shlex.join(["dph", "store", *(f"launch.{name}={override_value(part)}" for name, part in given.items())])
         sys.stdout.write(f"Wrote {correct} and {wrong}.\n")
         if threshold == launch.near_perfect:  # another split may be for another purpose
             sys.stdout.write(next_step(store, chosen))

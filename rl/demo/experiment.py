@@ -17,7 +17,7 @@ from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash, tokenizer_hash
 from rl.common.run_lock import sole_run
 from rl.configuration import methods
-from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, has_gpu, is_cpu
+from rl.configuration.names import CORRECT_NAME, EVALUATE, WRONG_NAME, has_gpu, is_cpu, override_value, quoted
 from rl.data.training_run import LOGS, checkpoint_folder
 from rl.demo.methods import ANCHOR, ANCHOR_FILES, LONG, METHODS, STORES, Method, in_store, method_names
 from rl.demo.models import MODELS, TINY, DemoModel
@@ -124,12 +124,6 @@ class Draw:
     seed: int
     suffix: str = ""
     words: tuple[str, ...] = ()
-
-    @property
-    def evaluation_seed(self) -> int:
-        """Every seed samples with its own random numbers. With the same ones the chance in them would be in all seeds
-        alike, and no interval over seeds would show it."""
-        return self.seed + EVALUATION_SEED
 
 
 @dataclass(frozen=True)
@@ -256,7 +250,7 @@ class Experiment:
         stages = [task, model, self._presample("presample", [], self._presampled)]
         if self.anchored:
             path = self.data / f"generate_{ANCHOR}" / self._presampled.name
-            words = [f"data.train_files={ANCHOR_FILES}", f"presample.output={path}"]
+            words = [f"data.train_files={ANCHOR_FILES}", f"presample.output={override_value(path)}"]
             stages.append(self._presample("presample_anchor", words, path))
         return stages
 
@@ -350,7 +344,8 @@ class Experiment:
         """
         from omegaconf import OmegaConf
 
-        here = (f"experiment={self.model.experiment}", f"launch.folder={self.out}", f"device={self.device}")
+        folder = f"launch.folder={override_value(self.out)}"
+        here = (f"experiment={self.model.experiment}", folder, f"device={self.device}")
         command = _python("rl.launch", method, *words, *here, f"trainer.n_gpus_per_node={ranks}")
         variables = {"OMP_NUM_THREADS": str(threads)}
         decides = OmegaConf.to_container(settings(method, self.model.experiment), resolve=False)
@@ -370,14 +365,15 @@ class Experiment:
             *(EVALUATE, f"device={self.device}", f"trainer.n_gpus_per_node={self.replicas}"),
             f"evaluate.models={_mapping({model: path})}",
             f"evaluate.splits={_mapping(splits)}",
-            f"evaluate.output={folder}",
+            f"evaluate.output={override_value(folder)}",
             f"evaluate.n={EVAL_SAMPLES}",
             "evaluate.report=False",
             f"data.max_prompt_length={config.data.max_prompt_length}",
             f"data.max_response_length={config.data.max_response_length}",
             f"actor_rollout_ref.rollout.max_model_len={config.actor_rollout_ref.rollout.max_model_len}",
             f"actor_rollout_ref.rollout.top_p={config.actor_rollout_ref.rollout.top_p}",
-            f"actor_rollout_ref.rollout.seed={draw.evaluation_seed}",
+            # With the same random numbers their chance would be in all seeds alike, and no interval would show it.
+            f"actor_rollout_ref.rollout.seed={draw.seed + EVALUATION_SEED}",
         )
         return Stage(
             f"evaluate_{name}",
@@ -427,5 +423,5 @@ def _python(module: str, *words: str) -> list[str]:
 
 
 def _mapping(paths: dict[str, Path]) -> str:
-    """A Hydra override's value; quoted, because a path may hold characters that Hydra parses."""
-    return "{" + ",".join(f"{name}:'{path}'" for name, path in paths.items()) + "}"
+    """A Hydra override's value."""
+    return "{" + ",".join(f"{name}:{quoted(path)}" for name, path in paths.items()) + "}"

@@ -18,6 +18,7 @@ from typing import Any
 
 from rl.common.cli import as_shown, user_errors_exit
 from rl.common.signals import exit_on_sigterm
+from rl.configuration.names import override_value
 from rl.demo.experiment import Draw, Experiment, add_options, at_least_1, chosen, whole
 from rl.demo.methods import LONG, METHODS, OF_RECIPE
 from rl.demo.models import MODELS, TINY
@@ -65,7 +66,8 @@ class Study(Experiment):
     def draw(self, seed: int) -> Draw:
         """A seed's split and stores beside those of other seeds."""
         folder = self.data / f"seed_{seed}"
-        return Draw(folder, seed, f"_s{seed}", (f"launch.data={folder}", f"launch.samples={self._presampled}"))
+        data, samples = map(override_value, (folder, self._presampled))
+        return Draw(folder, seed, f"_s{seed}", (f"launch.data={data}", f"launch.samples={samples}"))
 
     def stages(self) -> list[Stage]:
         """Seed by seed, so that an interrupted study has every method once."""

@@ -72,7 +72,7 @@ def make_task(folder: Path, settings: TaskSettings) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
             questions.fill_database(connection, schema, settings.seed)
-        uris[schema.name] = f"file:{path.resolve()}?mode=ro"
+        uris[schema.name] = f"{path.resolve().as_uri()}?mode=ro"
     definitions = {name: read_schema(uri).definitions() for name, uri in uris.items()}
     files = _draw_questions(settings, uris)
     anchor = [_sql_row(question, definitions[question.schema.name])["prompt"] for question in files.pop("anchor")]

@@ -74,7 +74,8 @@ def mean_majority(groups: Iterable[Group], n: int) -> dict[str, float]:
     if n > MOST_SAMPLES:
         return {}
     whole = [group for group in groups if len(group) == n]
-    keys = [[_vote(response) for response in group] for group in whole]
+    # Parsing a query takes milliseconds, and a validation has thousands. The answer to a task is compared as a text.
+    keys = [[answer_key(r.pred, r.outcome, "task" if r.kind == "sql" else r.kind) for r in group] for group in whole]
     if not any(key is not None for of_prompt in keys for key in of_prompt):
         return {}
     answers = np.array([answer_classes(of_prompt) for of_prompt in keys])
@@ -106,11 +107,6 @@ def style_metrics(groups: Iterable[Group]) -> dict[str, float]:
         "distinct_structures": float(distinct_styles(structures).mean()),
         **{STYLE_SHARE + name: share for name, share in shares.items()},
     }
-
-
-def _vote(response: Response) -> str | None:
-    # Parsing a query takes milliseconds, and a validation has thousands. The answer to a task is compared as a text.
-    return answer_key(response.pred, response.outcome, "task" if response.kind == "sql" else response.kind)
 
 
 def _within_limit(by_prompt: list[list[str]]) -> list[list[str]]:

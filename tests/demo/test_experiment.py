@@ -47,8 +47,9 @@ def composed(stage, monkeypatch) -> Run:
     return run_of(method, words)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda_hf"])
-def test_every_program_runs_on_the_device_and_with_the_experiments_settings(device, monkeypatch, tmp_path):
+@pytest.mark.parametrize("device, name", [("cpu", "out"), ("cuda_hf", "it's müller's=(1), #[2]")])
+def test_every_program_runs_on_the_device_and_with_the_experiments_settings(device, name, monkeypatch, tmp_path):
+    tmp_path /= name
     stages = by_name(run.Demo(tmp_path, ["dph_js"], steps=2, seed=3, device=device))
     for name in ("presample", "store", "train_dph_js"):
         found = composed(stages[name], monkeypatch)

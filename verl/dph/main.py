@@ -6,6 +6,7 @@ With `actor_rollout_ref.actor.generate_sft=True` it writes the D_pef store inste
 import glob
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from rl.common.fingerprint import file_sha256
 from rl.common.run_lock import sole_run
 from rl.common.signals import Stopped, stoppable_when_armed
 from rl.configuration.methods import next_step
-from rl.configuration.names import MAIN
+from rl.configuration.names import MAIN, override_value
 from rl.data.training_run import CONSOLE, resumes_at
 from verl.dph.checks.rules import check_ray
 from verl.dph.checks.run import Finished, check
@@ -126,7 +127,7 @@ def main(config: DictConfig) -> None:
         # Rows that are not the refinement's are for the recipe (docs/howto/train.md).
         command = f"dph train {'recipe' if source_of(config.data) else 'js_kl'} my_run"
         if config.data.sft_coverage == "all":
-            command += f" data.sft_anchor_pt={config.data.sft_pt}"
+            command += f" {shlex.quote(f'data.sft_anchor_pt={override_value(config.data.sft_pt)}')}"
         sys.stdout.write(next_step(command, experiment))
 
 

@@ -94,7 +94,9 @@ def _paper_table(table: PaperTable, report: dict) -> Table:
             group = row.group
             rows.append(Row(group, "", ()))
         values = [*row.values, *([] if is_sql else [row.average])]
-        cells = [None if value is None else Cell(value, digits=_digits(value)) for value in values]
+        # With the decimals that the paper prints, at least one.
+        digits = [max(1, len(f"{value or 0:.4f}".rstrip("0").partition(".")[2])) for value in values]
+        cells = [None if of is None else Cell(of, digits=count) for of, count in zip(values, digits, strict=True)]
         rows.append(Row(row.label, PAPER, cells))
         if row.method in labels:
             rows.append(_our_row(row.label, table, report[row.method]))
@@ -128,11 +130,6 @@ def _cell(summary: dict | None, metric: str) -> Cell | None:
     if metric.startswith("mean@"):  # the mean of all samples, however many: its expectation does not depend on k
         metric = f"mean@{next(iter(summary['mean@k']))}"
     return metric_cell(summary, metric)
-
-
-def _digits(value: float) -> int:
-    """Decimals that the paper prints, at least one."""
-    return max(1, len(f"{value:.4f}".rstrip("0").partition(".")[2]))
 
 
 def write_tables(report: dict, out: Path, setting: str | None) -> Path:

@@ -39,10 +39,6 @@ _LONGEST_WAIT_SECONDS = 0.25
 _ANSWER_SECONDS = 5.0
 
 
-def _outcome(task: asyncio.Task) -> Any:
-    return task.exception() or task.result()
-
-
 class HFServer:
     """Generate for the requests that arrive together as one batch.
 
@@ -174,7 +170,7 @@ class HFServer:
             await asyncio.wait(tasks.values(), timeout=None if whole else _ANSWER_SECONDS)
             ended = [i for i, task in tasks.items() if task.done()]
             if ended:
-                yield {i: _outcome(tasks.pop(i)) for i in ended}
+                yield {i: (task := tasks.pop(i)).exception() or task.result() for i in ended}
 
     def _read_request(self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str) -> Request:
         room = self._max_length - len(prompt_ids)

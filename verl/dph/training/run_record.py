@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from rl.checks.files import files_of
 from rl.common import atomic_write
 from rl.common.fingerprint import file_sha256
+from rl.configuration.names import override_value
 from rl.data.training_run import BEST, RECORD, RECORD_FORMAT, VERDICT, checkpoint_folder, read_record
 from rl.evaluation.spec import BASE
 from verl.dph.sampling.job import chat_template
@@ -160,9 +161,10 @@ class RunRecord:
         splits = {f"split_{number}": path for number, path in enumerate(dict.fromkeys(files), 1)}
         command = [
             *("dph", "evaluate"),
-            f"evaluate.models={{{BASE}:{config.actor_rollout_ref.model.path},trained:{newest}}}",
-            f"evaluate.splits={{{','.join(f'{name}:{path}' for name, path in splits.items())}}}",
-            f"evaluate.output={self.folder / 'evaluation'}",
+            f"evaluate.models={{{BASE}:{override_value(config.actor_rollout_ref.model.path)},"
+            f"trained:{override_value(newest)}}}",
+            f"evaluate.splits={{{','.join(f'{name}:{override_value(path)}' for name, path in splits.items())}}}",
+            f"evaluate.output={override_value(self.folder / 'evaluation')}",
             *(f"data.{name}={config.data[name]}" for name in ("max_prompt_length", "max_response_length")),
         ]
         return f"{reached}. Checkpoint: {newest}{of_best}\nNext: {shlex.join(command)}"
