@@ -4,8 +4,8 @@ Intervals are 95 % intervals of Student's t over training seeds: they say how fa
 three seeds they are wide (4.3 standard errors). Differences have paired t-tests. Those that were named before the runs
 are corrected by Holm together; the others are corrected over the columns of a pair of methods.
 
-The base's value is the mean of its two draws, if it has two. Each seed of the study draws the base with its own random
-numbers, so that the spread over seeds shows the error of these draws too.
+The base's value is the mean of its two draws, if every seed has two. Each seed of the study draws the base with its own
+random numbers, so that the spread over seeds shows the error of these draws too.
 """
 
 import json
@@ -131,7 +131,8 @@ def write_seeds(
             split: {"prompts": of.rows, "sha256": sorted(of.data_files.values())} for split, of in asked.items()
         },
     } | dict(facts or {})
-    values = {method: [values_of(report[method], first.solved_in) for report in reports] for method in first.methods}
+    shared = [method for method in first.methods if all(method in report for report in reports)]
+    values = {method: [values_of(report[method], first.solved_in) for report in reports] for method in shared}
     content = compared(values, about, baselines, primary) | about
     text = json.dumps(content, indent=1, allow_nan=False, default=asdict) + "\n"
     pictures = pareto_files(trade_offs_over_seeds(json.loads(text)))
@@ -230,8 +231,7 @@ def seeds_page(content: Mapping) -> str:
         content: the values, as compared() returns them and with what is known about them (write_seeds).
     """
     labels, seeds, several = content["labels"], content["seeds"], len(content["seeds"]) > 1
-    methods = content["methods"].values()
-    shown = [column for column in content["columns"] if all(column in of for of in methods)]
+    shown = [column for column in content["columns"] if all(column in of for of in content["methods"].values())]
     what = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t), then "
     what += f"differences with p of paired t-tests, corrected by Holm; bold: p at most {SIGNIFICANT}."
     what = what if several else f"Seed {seeds[0]} alone, which cannot test a difference."
