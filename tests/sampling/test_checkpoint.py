@@ -69,6 +69,10 @@ def test_shards_are_put_together_once_for_a_content(run):
     assert load_file(merged / "model.safetensors") and not left.exists()
     (merged / "marker").touch()
     assert (Path(model_folder(str(run))) / "marker").exists()
+    template = merged.parent / "huggingface" / "chat_template.jinja"
+    template.write_text("another")
+    assert (Path(model_folder(str(run))) / template.name).read_text() == "another"
+    (merged / "marker").touch()
     # Another content of the shards: the ranks' states of a model with other weights.
     shard = merged.parent / "model_world_size_2_rank_0.pt"
     state = torch.load(shard, weights_only=True)

@@ -49,10 +49,10 @@ def source_of(data: DictConfig) -> dict[str, str | int | float]:
     """What decides which rows are given, for the store's `meta`; empty for the refinement's samples."""
     source: dict[str, str | int | float]
     if data.sft_responses:
-        source = {"responses": _sha256(data.sft_responses), "verified": bool(data.sft_verify_responses)}
-        source["max_response_length"] = int(data.max_response_length)
+        source = {"responses": file_sha256(Path(data.sft_responses).expanduser())}
+        source |= {"verified": bool(data.sft_verify_responses), "max_response_length": int(data.max_response_length)}
     elif uses_samples(data):
-        source = {"samples": _sha256(data.sft_samples), "coverage": str(data.sft_coverage)}
+        source = {"samples": file_sha256(Path(data.sft_samples).expanduser()), "coverage": str(data.sft_coverage)}
     else:
         return {}
     ids = " ".join(sorted(map(str, ids_of(_prompt_files(data)))))
@@ -290,10 +290,6 @@ def _int32(token_ids: Sequence[int]) -> torch.Tensor:
 
 def _prompt_files(data: DictConfig) -> list[Path]:
     return [file for name in prompt_settings(data) for file in files_of(data[name])]
-
-
-def _sha256(path: str) -> str:
-    return file_sha256(Path(path).expanduser())
 
 
 def _words(source: dict) -> str:

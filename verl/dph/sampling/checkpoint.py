@@ -118,13 +118,15 @@ def _checkpoint(folder: Path) -> Path:
 
 def _is_merged(checkpoint: Path) -> bool:
     try:
-        return json.loads((checkpoint / MERGED / MERGED_FROM).read_text()) == _hashes(checkpoint)
+        # An earlier version recorded the shards alone.
+        return json.loads((checkpoint / MERGED / MERGED_FROM).read_text()).items() <= _hashes(checkpoint).items()
     except (OSError, ValueError):
         return False
 
 
 def _hashes(checkpoint: Path) -> dict[str, str]:
-    return {shard.name: file_sha256(shard) for shard in _shards(checkpoint)}
+    beside = [file for file in (checkpoint / SAVED).glob("*") if file.is_file()]  # configuration and tokenizer
+    return {file.name: file_sha256(file) for file in [*_shards(checkpoint), *beside]}
 
 
 def _merge(checkpoint: Path, merged: Path, trust_remote_code: bool) -> None:
