@@ -90,19 +90,22 @@ def in_readme(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def of_anchor(path: Path) -> dict[str, dict[str, float]]:
-    """What docs/study/anchor.json records of a study's report: {row: {column: value}}.
+def of_anchor(paths: Iterable[Path]) -> dict[str, dict[str, float]]:
+    """What docs/study/anchor.json records of a study's reports: {row: {column: mean over the seeds}}.
 
     Args:
-        path: the report.json of one seed, whose groups tell the schemas apart (rl/demo/study.py).
+        paths: the report.json of each seed, whose groups tell the schemas apart (rl/demo/study.py).
     """
-    report = json.loads(path.read_text())
-    found: dict[str, dict[str, float]] = {}
-    for name, label in report["_labels"].items():
-        schemas = report[name]["out_of_domain"]["groups"]["schema"]
-        parts = {"": report[name]["in_domain"]} | {f", {schema}": of for schema, of in schemas.items()}
-        found[label] = {f"Pass@{k}{part}": of["pass@k"][k][0] for part, of in parts.items() for k in ("1", "8")}
-    return found
+    values: dict[str, dict[str, list[float]]] = {}
+    for report in (json.loads(path.read_text()) for path in paths):
+        for name, label in report["_labels"].items():
+            schemas = report[name]["out_of_domain"]["groups"]["schema"]
+            parts = {"": report[name]["in_domain"]} | {f", {schema}": of for schema, of in schemas.items()}
+            row = values.setdefault(label, {})
+            for part, of in parts.items():
+                for k in ("1", "8"):
+                    row.setdefault(f"Pass@{k}{part}", []).append(of["pass@k"][k][0])
+    return {label: {column: float(np.mean(of)) for column, of in row.items()} for label, row in values.items()}
 
 
 def recorded_table(recorded: Mapping[str, Mapping[str, float]]) -> str:
@@ -140,7 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--board", type=Path, metavar="JSON", help="the study.json of `dph study`")
     parser.add_argument("--bases", type=Path, metavar="JSON", help="a study.json whose seeds have a base model each")
-    parser.add_argument("--anchor", type=Path, metavar="JSON", help="the report.json of a seed with anchors")
+    parser.add_argument("--anchor", type=Path, nargs="+", metavar="JSON", help="the report.json of each seed")
     parser.add_argument("--smollm2", type=Path, metavar="JSON", help="the study.json of `dph study --model smollm2`")
     options = parser.parse_args(arguments)
     with user_errors_exit():
