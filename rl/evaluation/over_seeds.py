@@ -235,7 +235,6 @@ def seeds_page(content: Mapping) -> str:
     what = f"Mean over seeds {', '.join(map(str, seeds))} ± half of the 95 % interval over seeds (Student's t), then "
     what += f"differences with p of paired t-tests, corrected by Holm; bold: p at most {SIGNIFICANT}."
     what = what if several else f"Seed {seeds[0]} alone, which cannot test a difference."
-    lines = [f"{what} Columns that name no split: {content['splits'][0].replace('_', ' ')}."]
     rows = [
         Row(LABELS[name].lower(), "", [Cell(of[c].mean, digits=3) if c in of else None for c in shown])
         for name, of in content["bases"].items()
@@ -251,7 +250,7 @@ def seeds_page(content: Mapping) -> str:
             names = " minus ".join(labels.get(name) or LABELS[name].lower() for name in pair.split(" - "))
             rows.append(Row(names, "", [_cell(of[column]) if column in of else None for column in shown]))
     table = markdown(Table("", plain_columns(*shown), rows, head=""))
-    return "\n".join(f"{text}\n" for text in lines) + f"\n{table}"
+    return f"{what} Columns that name no split: {content['splits'][0].replace('_', ' ')}.\n\n{table}"
 
 
 def _cell(value: OverSeeds) -> Cell:

@@ -3,6 +3,7 @@
 import pytest
 
 from rl.evaluation.analysis.trade_off import Point, TradeOff, trade_offs, trade_offs_over_seeds
+from rl.evaluation.report.pareto_figure import pareto_files
 
 
 def trade_off(**points) -> TradeOff:
@@ -19,6 +20,12 @@ def test_the_frontier_is_what_no_other_method_reaches_in_both_means():
         a=[(30, 90)], b=[(50, 70), (70, 90)], c=[(55, 79)], d=[(65, 60)], twin=[(65 + 1e-12, 60)], gold_e=[(90, 99)]
     )
     assert found.frontier == ["a", "b", "d", "twin"]  # c lies below b's mean of (60, 80)
+
+
+@pytest.mark.parametrize(("seeds", "bars"), [(1, "range of 1 seed;"), (2, "range of 2 seeds;")])
+def test_the_picture_says_what_its_bars_are(seeds, bars):
+    """One seed of a study has no intervals."""
+    assert bars in pareto_files([trade_off(a=[(30, 90)] * seeds, b=[(50, 70)] * seeds)])["pareto.svg"]
 
 
 def test_values_over_seeds_become_points_of_every_split():

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rl.common import atomic_write
+from rl.common.text import number_of
 from rl.evaluation.analysis.trade_off import Point, TradeOff
 from rl.evaluation.report.canvas import POINTS_PER_INCH, STYLE, inline_svg, shorten
 from rl.evaluation.report.theme import COLOURS, ENVIRONMENT, INK, MUTED, PAGE, Colour, method_looks
@@ -54,8 +55,8 @@ def pareto_figure(trade_offs: Sequence[TradeOff], layout: Layout) -> Markup:
             _draw(axes, trade_off, colours, {name: i for i, name in enumerate(points, start=1)})
         for axes in panels:
             axes.remove()
-        seeds = max(len(point.values) for point in points.values())
-        spread = f"range of {seeds} seeds" if seeds > 1 else "95 % intervals"
+        point = next(iter(points.values()))
+        spread = "95 % intervals" if point.intervals else f"range of {number_of(len(point.values), 'seed')}"
         key = [_mark("D", INK, "base model"), _mark("+", MUTED, f"{spread}; line: best trade-offs")]
         key += [_mark(f"${i}$", colours[name], _named(of)) for i, (name, of) in enumerate(points.items(), start=1)]
         figure.legend(
