@@ -131,7 +131,7 @@ def measure(positions: Positions, weights: dict[str, torch.Tensor], options) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    demo, last = Path("outputs/demo"), "grpo/global_step_80/actor/huggingface"
+    demo, last = Path("outputs/demo"), "grpo/global_step_60/actor/huggingface"
     parser.add_argument("--base", type=Path, default=demo / "model", help="pi_ref, a Hugging Face folder")
     parser.add_argument("--policy", type=Path, default=demo / "runs" / last, help="pi_theta, a Hugging Face folder")
     parser.add_argument("--store", type=Path, default=demo / "data" / "pef.pt", help="D_pef of --base")
