@@ -16,11 +16,7 @@ Item = TypeVar("Item")
 
 
 class AppendLog:
-    """An append-only file of lines, created if missing. The caller closes it.
-
-    Args:
-        path: the file; its folder exists.
-    """
+    """An append-only file of lines, created if missing, in a folder that exists. The caller closes it."""
 
     def __init__(self, path: Path):
         self.path = path

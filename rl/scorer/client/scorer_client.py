@@ -111,6 +111,8 @@ class ScorerClient:
             raise UserError(
                 f"The scorers at {first} and {second} judge with different settings: start all with one configuration."
             )
+        for value, address in by_value.items():
+            self._transport.rules = address, value  # a server may be started again with others before it scores
         return next(iter(by_value), "")
 
     async def _heartbeats(self) -> dict[str, str | None]:

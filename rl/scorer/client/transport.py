@@ -79,7 +79,7 @@ class Transport:
         self._servers, self._settings = servers, settings
         self._slots = asyncio.Semaphore(settings.max_in_flight)
         self._session: aiohttp.ClientSession | None = None
-        self._rules: tuple[str, str] | None = None  # the first server that said what decides its verdicts, and what
+        self.rules: tuple[str, str] | None = None  # the first server that said what decides its verdicts, and what
 
     async def close(self) -> None:
         if self._session is not None:
@@ -209,7 +209,7 @@ class Transport:
         """Reject a server with other rules than the first one's: one that joined later, or came back."""
         if not verdict_sha256:
             return
-        first, rules = self._rules = self._rules or (server.address, verdict_sha256)
+        first, rules = self.rules = self.rules or (server.address, verdict_sha256)
         if verdict_sha256 != rules:
             raise ScorerMismatch(
                 f"Scorer {server.address} judges by other rules (verdict_sha256 {verdict_sha256[:12]}) than {first} "

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import re
 from functools import partial
+from unittest.mock import AsyncMock
 
 import pytest
 from aiohttp import web
@@ -169,6 +170,11 @@ def test_a_server_with_other_rules_than_the_first_one_is_refused(fake, client_of
             (tmp_path / "server").write_text(other.address)
             with pytest.raises(ScorerMismatch) as refused:
                 await client.score("a", fake.QUESTION)
+            async with client_of(other.address) as late:  # the server was started again after it said its rules
+                late._transport.info = AsyncMock(return_value={"verdict_sha256": "a" * 64})
+                assert await late.verdict_sha256() == "a" * 64
+                with pytest.raises(ScorerMismatch):
+                    await late.score("a", fake.QUESTION)
             return str(refused.value), first.address, other.address
 
     said, first, other = asyncio.run(scenario())
