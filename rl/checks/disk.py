@@ -66,7 +66,7 @@ def full_disk_explained(folder: Path, last: Path | None) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, RuntimeError) as error:  # an error of a Ray worker is a RayError and one of these
+    except (OSError, RuntimeError, UserError) as error:  # an error of a Ray worker is a RayError and one of these
         if not any(sign in str(error) for sign in _FULL):
             raise
         free = in_bytes(shutil.disk_usage(folder.parent).free)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rl.common.errors import file_errors
+
 
 @contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
@@ -28,7 +30,8 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 def write_text(path: Path, text: str) -> None:
     """Replace `path` by the text (UTF-8)."""
-    with replacing(path) as temporary:
+    advice = "make room, or make it writable, and run the same command again"
+    with file_errors(path, "written", advice), replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

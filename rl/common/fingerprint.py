@@ -39,10 +39,7 @@ def tokenizer_hash(model: str | os.PathLike) -> str:
 
 def model_hashes(model: str | os.PathLike, tokenizer: str | os.PathLike | None) -> dict[str, str]:
     """What samples, stores and runs are compared by: {"model_hash": ..., "tokenizer_hash": ..., "config_hash": ...}.
-
-    Args:
-        tokenizer: None if it is the model's.
-    """
+    `tokenizer` is None if it is the model's."""
     hashes = {"model_hash": model_hash(model), "tokenizer_hash": tokenizer_hash(tokenizer or model)}
     return hashes | {"config_hash": config_hash(model)}
 

@@ -28,12 +28,15 @@ def sole_run(folder: Path, otherwise: str) -> Iterator[None]:
         otherwise: completes the error's "wait for it, or ...".
     """
     path, host = folder / FILE, socket.gethostname()
-    with file_errors(path, "written", f"make it writable, or {otherwise}"):
+    advice = f"make room, make it writable, or {otherwise}"
+    with file_errors(path, "written", advice):
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = _claimed(path, host, otherwise)
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} on {host} since {time.strftime('%Y-%m-%d %H:%M:%S')}".encode(), 0)
     try:
+        owner = f"process {os.getpid()} on {host} since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+        with file_errors(path, "written", advice):
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, owner.encode(), 0)
         yield
     finally:
         path.unlink(missing_ok=True)

@@ -281,9 +281,7 @@ class SampleWriter:
 
     def _write_metadata(self, metadata: SampleMetadata) -> None:
         content = {"format": FORMAT} | dataclasses.asdict(metadata)
-        path = metadata_path(self._path)
-        with file_errors(path, "written", "make room and re-run the same command"):
-            atomic_write.write_text(path, json.dumps(content, indent=2) + "\n")
+        atomic_write.write_text(metadata_path(self._path), json.dumps(content, indent=2) + "\n")
 
 
 def parse_sample(line: bytes) -> SampleRecord | None:

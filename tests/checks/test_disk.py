@@ -6,6 +6,7 @@ from omegaconf import OmegaConf
 
 from rl.checks import disk
 from rl.checks.disk import check_room, full_disk_explained
+from rl.common.atomic_write import write_text
 from rl.common.errors import UserError
 from rl.common.fingerprint import model_hash
 from rl.common.model_files import parameters_in_files
@@ -21,6 +22,10 @@ def test_a_disk_that_is_full_while_a_checkpoint_is_written(tmp_path, full_disk):
         torch.save({"a": torch.zeros(1_000_000)}, folder / "model.pt")
     assert f"The checkpoint {folder} cannot be written, its disk is full (" in str(error.value)
     assert str(error.value).endswith("to a larger disk; the same command then resumes from global_step_5.")
+    folder.mkdir()
+    of_last = pytest.raises(UserError, match="then resumes from global_step_5")
+    with full_disk(10), of_last, full_disk_explained(folder, last):
+        write_text(folder / "manifest.json", "more than ten bytes")
     assert (last / "model.pt").exists() and not folder.exists()
 
 

@@ -75,12 +75,15 @@ def test_a_run_on_another_host_is_dead_when_the_user_says_so(tmp_path, owner):
         assert lock.exists()
 
 
-def test_a_block_that_fails_leaves_the_folder(tmp_path):
+def test_a_block_that_fails_leaves_the_folder(tmp_path, full_disk):
+    with full_disk(0):
+        said = refusal(tmp_path)
+    assert said.startswith(f"{tmp_path}/.lock cannot be written (File too large): make room, make it writable, or ")
     with pytest.raises(ZeroDivisionError), sole_run(tmp_path, OTHERWISE):
         1 / 0  # noqa: B018
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
-    unwritable = f"{tmp_path}/file/.lock cannot be written (File exists): make it writable, or {OTHERWISE}."
+    unwritable = f"{tmp_path}/file/.lock cannot be written (File exists): make room, make it writable, or {OTHERWISE}."
     assert refusal(tmp_path / "file") == unwritable
 
 
