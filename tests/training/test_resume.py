@@ -32,6 +32,7 @@ def save_checkpoint(run, step=STEP, ranks=1, **changes):
         (folder / "actor").mkdir(parents=True, exist_ok=True)
         for part in ("model", "optim", "extra_state"):
             (folder / "actor" / f"{part}_world_size_{ranks}_rank_{rank}.pt").touch()
+    (folder / "data.pt").touch()
     write_manifest(manifest_of(config), folder, step=step, resources={})
     checkpoint_parts.save(folder, checkpoint_parts.parts_of(PefFeed.of(config)))
     (run.folder / "latest_checkpointed_iteration.txt").write_text(str(step))
@@ -198,7 +199,7 @@ def test_a_run_does_not_start_anew_among_the_checkpoints_of_another(run):
 
 def test_a_run_does_not_go_on_from_a_checkpoint_without_weights_or_moments(run):
     """verl would go on with the initial weights, or with new moments and learning rate, from the next step."""
-    save_checkpoint(run)
+    folder = save_checkpoint(run)
     loads = {f"{ACTOR}checkpoint.load_contents": ["model", "optimizer"]}
     assert "actor.checkpoint.load_contents lacks extra, which would begin anew" in run.rejection(loads)
     run.prepare({f"{ACTOR}checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"]})
@@ -208,6 +209,8 @@ def test_a_run_does_not_go_on_from_a_checkpoint_without_weights_or_moments(run):
     assert "lacks model, which would begin anew" in run.rejection(
         validates | {f"{ACTOR}checkpoint.load_contents": ["optimizer"]}
     )
+    (folder / "data.pt").unlink()  # verl writes it last, and begins the data anew without it
+    assert "it has no data.pt, so that the prompts would begin anew" in run.rejection({})
 
 
 def test_a_run_from_another_runs_checkpoint_has_a_folder_of_its_own(run):

@@ -69,11 +69,7 @@ def checkpoint_of(config: DictConfig) -> Path | None:
 
 
 def check(config: DictConfig, folder: Path) -> None:
-    """Reject a checkpoint that the trainer's ranks cannot load, or that was trained with other settings or data.
-
-    Args:
-        folder: global_step_N.
-    """
+    """Reject a checkpoint, global_step_N, that the trainer's ranks cannot load, or of other settings or data."""
     _check_ranks(config, folder)
     manifest = read_manifest(folder)
     if manifest is None:
@@ -100,12 +96,9 @@ def check_verdict(config: DictConfig, folder: Path, found: str) -> None:
 
 
 def check_parts(config: DictConfig, folder: Path) -> None:
-    """Reject a run that would not load all parts of its checkpoint.
+    """Reject a run that would not load all parts of its checkpoint, global_step_N.
 
-    verl would go on with the initial weights, or with new moments, learning rate and random numbers.
-
-    Args:
-        folder: global_step_N, from which the run goes on.
+    verl would go on with the initial weights, new moments, learning rate and random numbers, or the first prompts.
     """
     roles = {"actor": config.actor_rollout_ref.actor} | ({"critic": config.critic} if has_critic(config) else {})
     not_loaded = [
@@ -114,6 +107,8 @@ def check_parts(config: DictConfig, folder: Path) -> None:
         for part in _PARTS
         if part not in settings.checkpoint.load_contents and (part == "model" or not config.trainer.val_only)
     ]
+    if not (folder / "data.pt").is_file() and not config.trainer.val_only:  # its save or a copy was interrupted
+        not_loaded.append("it has no data.pt, so that the prompts would begin anew")
     if not_loaded:
         reject(config, folder, not_loaded)
 
