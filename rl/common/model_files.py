@@ -8,6 +8,10 @@ from rl.common.errors import UserError
 # Only the first pattern with a match counts: a folder with both kinds of files holds the same weights twice.
 _WEIGHT_PATTERNS = ("*.safetensors", "pytorch_model*.bin")
 _HUB_LIMIT_S = 10
+UNMERGED = (
+    "{} holds a LoRA adapter beside its base model, and no merged weights: merge the adapter into the model (peft's "
+    "merge_and_unload), save that and name its folder."
+)
 CONFIG_FILES = ("config.json", "generation_config.json")
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -78,7 +82,9 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def require_weights(folder: Path) -> list[Path]:
-    """The weight_files; a folder that holds none is rejected."""
+    """The weight_files; a folder without any is rejected, and one of verl.model_merger with a base and its adapter."""
+    if (folder / "lora_adapter").is_dir():
+        raise UserError(UNMERGED.format(folder))
     if not (files := weight_files(folder)):
         patterns = " or ".join(_WEIGHT_PATTERNS)
         raise UserError(f"The model folder {folder} holds no weights ({patterns}): give a complete model folder.")

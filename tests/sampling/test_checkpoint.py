@@ -109,6 +109,8 @@ def test_an_adapter_beside_its_base_model_is_no_model(look, tmp_path, word_llama
     for name in (saved.parents[1], saved, merger):
         with pytest.raises(UserError, match="holds a LoRA adapter beside its base model, and no merged weights: merge"):
             look(str(name))
+    with pytest.raises(UserError, match="holds a LoRA adapter"):  # as pre-sampling, store and training ask
+        model_hash(merger)
 
 
 @pytest.mark.parametrize("look", [model_folder, check_model])

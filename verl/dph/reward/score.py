@@ -34,10 +34,10 @@ async def compute_score(
         reward_router_address, reward_model_tokenizer: verl passes them if there is a reward model; not used.
 
     Returns:
-        Always the same keys: score (the reward, 0..1), acc (0 or 1), gold_error (0 or
-        1: the reference cannot be evaluated, and a training step leaves the prompt out), pred (the SQL or answer that
-        was read, or None), outcome, and scorer (protocol.Effort as JSON text, for training/rollout_metrics.py). In
-        validation verl averages the numbers, writes all to its dumps, and leaves text and None out of its metrics.
+        Always the same keys: score (the reward, 0..1), acc (0 or 1), gold_error (0 or 1: the reference cannot be
+        evaluated, and a training step leaves the prompt out), pred (the SQL or answer that was read, or None), outcome,
+        and scorer (protocol.Effort as JSON text, for training/rollout_metrics.py). In validation verl averages the
+        numbers, writes all to its dumps, and leaves text and None out of its metrics.
 
     Raises:
         ScorerUnavailable: no server answered; verl fails the rollout, which is not a reward of 0.

@@ -22,7 +22,7 @@ from verl.model_merger.fsdp_model_merger import FSDPModelMerger, merge_non_dtens
 
 from rl.common.errors import UserError, file_errors
 from rl.common.fingerprint import file_sha256
-from rl.common.model_files import tensors_in_files, weight_files
+from rl.common.model_files import UNMERGED, require_weights, tensors_in_files, weight_files
 from rl.common.run_lock import sole_run
 from rl.data.training_run import NEWEST, newest_checkpoint
 
@@ -80,24 +80,20 @@ def _find(model: str) -> tuple[str, Path | None]:
     if not folder.is_dir():
         return model, None
     if weight_files(folder):
+        require_weights(folder)
         _check_merged(folder, tensors_in_files(folder))
         return str(folder), None
     checkpoint = _checkpoint(folder)
     if weight_files(checkpoint / SAVED):
-        _check_merged(checkpoint / SAVED, tensors_in_files(checkpoint / SAVED))
+        _check_merged(checkpoint, tensors_in_files(checkpoint / SAVED))
         return str(checkpoint / SAVED), None
     return str(checkpoint / MERGED), checkpoint
 
 
-def _check_merged(folder: str | Path, names: Iterable[str]) -> None:
-    """Reject weights with a LoRA adapter, whose names no model has: transformers would make random weights for them;
-    and verl.model_merger's of a run with LoRA, which are the base model's, with the adapter in a folder beside them."""
-    beside = (Path(folder) / "lora_adapter").is_dir()
-    if beside or any(name.startswith("base_model.") or "lora_" in name for name in names):  # peft's
-        raise UserError(
-            f"{folder} holds a LoRA adapter beside its base model, and no merged weights: merge the "
-            "adapter into the model (peft's merge_and_unload), save that and name its folder."
-        )
+def _check_merged(folder: object, names: Iterable[str]) -> None:
+    """Reject weights with a LoRA adapter, whose names no model has: transformers would make random weights for them."""
+    if any(name.startswith("base_model.") or "lora_" in name for name in names):  # peft's
+        raise UserError(UNMERGED.format(folder))
 
 
 def _checkpoint(folder: Path) -> Path:

@@ -153,8 +153,7 @@ def _check_ranks(config: DictConfig, folder: Path) -> None:
         written = " or ".join(map(str, sorted(sizes)))
         raise UserError(
             f"{folder} was written by {written} ranks and only as many can load it, but this run has {ranks} "
-            f"({RANKS}): use {written} (GPUS_PER_NODE in the scripts), or start "
-            "another run from its merged weights (python -m verl.model_merger merge --backend fsdp)."
+            f"({RANKS}): use {written} (GPUS_PER_NODE in the scripts), or start another run from it (dph export)."
         )
 
 
