@@ -3,6 +3,9 @@
 import shlex
 
 import pytest
+import ray
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rl.common.errors import UserError
 from rl.configuration.compose import compose
@@ -12,6 +15,7 @@ from verl.dph import main
 from verl.dph.checks.run import FINISHED
 from verl.dph.training.rollout_metrics import validation_metrics
 from verl.dph.training.run_record import RunRecord, validation_source
+from verl.dph.training.trainer import DPHTrainer
 
 
 def test_a_finished_run_says_so_and_starts_nothing(run, capsys, monkeypatch):
@@ -93,6 +97,25 @@ def test_checkpoints_of_earlier_sessions_are_not_kept_for_good(tmp_path):
     left = sorted(str(folder.relative_to(tmp_path)) for folder in tmp_path.glob("global_step_*/*"))
     assert left == ["global_step_10/critic", "global_step_20/actor", "global_step_30/actor"]
     assert record.best() == 30
+
+
+def test_the_only_checkpoint_stays_until_the_file_names_its_successor(tmp_path, monkeypatch):
+    """With max_actor_ckpt_to_keep=1 verl deletes it before the critic, the data's place and that file are written."""
+    trainer, seen = object.__new__(DPHTrainer), []
+    keeps = {"max_actor_ckpt_to_keep": 1, "max_critic_ckpt_to_keep": 3}
+    trainer.config = OmegaConf.create({"trainer": {"default_local_dir": str(tmp_path)} | keeps})
+    trainer.manifest, trainer.parts, trainer.record = {}, {}, RunRecord(tmp_path)
+
+    def save(self):
+        (tmp_path / f"global_step_{self.global_steps}" / "actor").mkdir()
+        seen.append([self.config.trainer[name] for name in keeps])
+
+    monkeypatch.setattr(PPOTrainerSync, "_save_checkpoint", save)
+    monkeypatch.setattr(ray, "cluster_resources", dict)
+    for trainer.global_steps in (1, 2):
+        trainer._save_checkpoint()
+    assert seen == [[None, 3]] * 2 and trainer.config.trainer.max_actor_ckpt_to_keep == 1
+    assert [folder.parent.name for folder in tmp_path.glob("global_step_*/actor")] == ["global_step_2"]
 
 
 def test_a_failed_rollout_leaves_the_metric_and_earlier_validations(tmp_path):

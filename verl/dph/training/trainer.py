@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import ray
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
@@ -217,15 +217,20 @@ class DPHTrainer(PPOTrainerSync):
 
     def _save_checkpoint(self):
         # Before super(): it writes the file that names the newest checkpoint last.
-        run = Path(self.config.trainer.default_local_dir)
+        run, config = Path(self.config.trainer.default_local_dir), self.config
         folder = checkpoint_folder(run, self.global_steps)
+        kept = {role: config.trainer[f"max_{role}_ckpt_to_keep"] for role in ("actor", "critic")}
+        # verl would delete the only one before the file names its successor.
+        only = {f"max_{role}_ckpt_to_keep": None for role, count in kept.items() if count == 1}
         with full_disk_explained(folder, newest_checkpoint(run)):
             write_manifest(self.manifest, folder, step=self.global_steps, resources=ray.cluster_resources())
             checkpoint_parts.save(folder, self.parts)
+            self.config = OmegaConf.merge(config, {"trainer": only})
             super()._save_checkpoint()
+        self.config = config
         self.record.saved(self.global_steps)
-        self.record.delete_older("actor", self.config.trainer.max_actor_ckpt_to_keep)
-        self.record.delete_older("critic", self.config.trainer.max_critic_ckpt_to_keep)
+        for role, count in kept.items():
+            self.record.delete_older(role, count)
         self.record.save()
 
     def _load_checkpoint(self):
