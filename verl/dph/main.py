@@ -77,7 +77,7 @@ def read_checked_files() -> None:
 
     def load(kind: str, data_files: str) -> datasets.DatasetDict:
         path = os.path.expanduser(data_files)
-        return datasets.load.load_dataset(kind, name=file_sha256(path), data_files=glob.escape(path))
+        return datasets.load.load_dataset(kind, name=file_sha256(path)[:16], data_files=glob.escape(path))
 
     datasets.load_dataset = load
 
