@@ -128,11 +128,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the tables.
-
-    Attributes:
-        trained: the method's name; its training run may have a row after fewer steps too.
-    """
+    """A row of the tables. `trained` is the method's name; its training run may have a row after fewer steps too."""
 
     name: str
     trained: str

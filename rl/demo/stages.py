@@ -95,9 +95,12 @@ class Pipeline:
             at_once: programs at a time.
 
         Raises:
-            UserError: a program failed; with its error and the path of its log. The other programs are ended, and
-                continue in the next run.
+            UserError: an output is somebody else's, and would be deleted; or a program failed, with its error and the
+                path of its log. The other programs are ended, and continue in the next run.
         """
+        if not any((self.out / "stages").iterdir()):
+            for path in (path for stage in stages for path in stage.outputs if path.exists()):
+                raise UserError(f"{path} exists, and nothing here has made it: name another folder, or move it away.")
         waiting, running = list(stages), list[_Running]()
         self._started, self._number = time.monotonic(), len(stages)
         try:
@@ -197,7 +200,7 @@ class Pipeline:
             self._say(stage, "starts" if mark is None else again)
             self._forget(stage.name)
             for path in stage.outputs:
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
             self._write_mark(stage)
         else:
             self._say(stage, "continues")

@@ -56,6 +56,19 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch, capsys):
         Pipeline(out, {}).run([stage(out, "a")])
 
 
+def test_what_the_user_has_put_into_the_folder_is_not_deleted(tmp_path):
+    """A model of another program, and a link to a larger disk."""
+    (tmp_path / "larger_disk").mkdir()
+    (tmp_path / "runs").symlink_to(tmp_path / "larger_disk")
+    of_runs = Stage("a", ["true"], outputs=[tmp_path / "runs"])
+    with pytest.raises(UserError, match="runs exists, and nothing here has made it"):
+        Pipeline(tmp_path, {}).run([stage(tmp_path, "b"), of_runs])
+    assert (tmp_path / "runs").is_dir() and not runs(tmp_path, "b")
+    Pipeline(tmp_path, {}).run([stage(tmp_path, "b")])
+    Pipeline(tmp_path, {}).run([of_runs])
+    assert (tmp_path / "larger_disk").is_dir() and not (tmp_path / "runs").exists()
+
+
 def test_stages_run_side_by_side_as_soon_as_their_needs_are_done(tmp_path):
     # Each of the first two ends only when the other one has begun.
     first = stage(tmp_path, "a1", wait_for(tmp_path / "b1.txt"))
