@@ -1,8 +1,7 @@
 """Pre-sampling: `python -m verl.dph.presample presample.output=F.jsonl data.train_files=[train.parquet] ...`.
 
 Samples every training prompt n times from the initial policy on verl's rollout engines, scores the responses over HTTP
-and appends them to F.jsonl (rl/configuration/sampling.py, docs/reference/training.md). A run that was stopped
-resumes.
+and appends them to F.jsonl (rl/configuration/sampling.py, docs/reference/training.md). A run that was stopped resumes.
 """
 
 import sys

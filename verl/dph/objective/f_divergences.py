@@ -15,8 +15,7 @@ On a token sampled by pi_ref any multiple of u - 1 may be subtracted. The functi
 where that is finite: they have the same expectation, but are neither non-negative nor flat at u = 1.
 
 The stored samples are correct ones from pi_ref's nucleus. Over them E[u] is not 1, the mean of f~ is not D_f, and forms
-that differ by a multiple of u - 1 have different means (docs/explanation/method.md, "What stored responses
-estimate").
+that differ by a multiple of u - 1 have different means (docs/explanation/method.md, "What stored responses estimate").
 
 Everything is evaluated from log_ratio, never from probabilities, and in float64: near 0 every f~ cancels to about
 log_ratio^2 / 2, which float32 cannot hold below 1e-3, and far from it exp overflows float32 at 88. Results are float32.

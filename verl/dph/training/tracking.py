@@ -25,6 +25,8 @@ def set_environment(config: DictConfig) -> None:
     os.environ.setdefault("TENSORBOARD_DIR", str(run / "tensorboard"))
     os.environ.setdefault("WANDB_DIR", str(run))
     os.environ.setdefault("SWANLAB_LOG_DIR", str(run / "swanlab"))
+    if os.environ.get("SWANLAB_MODE") == "offline":
+        os.environ.pop("SWANLAB_API_KEY", None)  # verl would log in with it, over the network
     os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{run / 'mlruns.db'}")
 
 
