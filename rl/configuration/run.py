@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rl.configuration import compose, methods, variables
-from rl.configuration.names import device_of, is_cpu
+from rl.configuration.names import device_of, is_cpu, override_value
 from rl.configuration.own_experiment import check_own_keys, check_taken
 from rl.configuration.programs import PROGRAMS
 from rl.configuration.setting import settings_of
@@ -97,7 +97,7 @@ class Run:
     def overrides(self) -> list[str]:
         """The overrides that the program is started with."""
         return [
-            f"experiment={self.experiment.name}",
+            f"experiment={override_value(self.experiment.name)}",
             f"method={self.method.name}",
             *([] if any(word.startswith("device=") for word in self.given) else [f"device={self.device}"]),
             *self.given,

@@ -47,13 +47,13 @@ EXTENDS = "defaults: [llama_sql, _self_]\n"
 
 
 def test_an_experiment_of_ones_own(own, tmp_path):
-    """In a folder whose name has a quote; it may be followed by another file of one's own."""
+    """With a quote and other letters in its path; it may be followed by another file of one's own."""
     own("trainer: {test_freq: 7}", "more")
-    word = own("defaults: [llama_sql, _self_, more]\ntrainer: {total_epochs: 9, n_gpus_per_node: 2}")
+    word = own("defaults: [llama_sql, _self_, more]\ntrainer: {total_epochs: 9, n_gpus_per_node: 2}", "größe (2)")
     run = run_of("scripts/llama/js_kl.sh", ["my_run", word])
     assert (run.values["trainer.total_epochs"], run.values["trainer.n_gpus_per_node"]) == (9, 2)
     assert (run.values["trainer.test_freq"], run.values["data.max_prompt_length"]) == (7, 16000)
-    assert run.words[2:5] == ["--config-dir", str(tmp_path / "it's"), "experiment=mine"]
+    assert run.words[2:5] == ["--config-dir", str(tmp_path / "it's"), "experiment='größe (2)'"]
 
 
 @pytest.mark.parametrize(
