@@ -20,7 +20,7 @@ from verl.trainer.ppo.padding_utils import SYNTHETIC_PADDING_SEQ_LEN
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, PPOTrainer
-from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.utils.dataset import rl_dataset
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.rollout.llm_server import LLMServerClient, LLMServerManager
 from verl.workers.rollout.replica import RolloutReplica
@@ -79,13 +79,13 @@ def test_verls_trainer_is_found_where_ours_is_put():
 def test_verl_reads_the_file_that_was_checked(tmp_path, monkeypatch):
     """By itself it reads run1 in place of run[1], and the first rows of a file that has changed in the same second."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(datasets, "load_dataset", datasets.load_dataset)
+    monkeypatch.setattr(rl_dataset, "datasets", datasets)
     read_checked_files()
     for id, name in enumerate(("run1", "run[1]", "run[1]")):
         file = tmp_path / f"{name}.parquet"
         pq.write_table(pa.table({"id": [id]}), file)
         os.utime(file, (1, 1))
-        rows = RLHFDataset([str(file)], None, OmegaConf.create({"filter_overlong_prompts": False}))
+        rows = rl_dataset.RLHFDataset([str(file)], None, OmegaConf.create({"filter_overlong_prompts": False}))
         assert rows.dataframe["id"][:] == [id]
 
 

@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ray
@@ -74,12 +75,13 @@ def read_checked_files() -> None:
     """Let verl read the files that were checked: datasets takes a path for a pattern, so that run[1] names run1, and
     keeps rows by a file's path and time alone."""
     import datasets
+    from verl.utils.dataset import rl_dataset
 
-    def load(kind: str, data_files: str) -> datasets.DatasetDict:
+    def load_dataset(kind: str, data_files: str) -> datasets.DatasetDict:
         path = os.path.expanduser(data_files)
-        return datasets.load.load_dataset(kind, name=file_sha256(path)[:16], data_files=glob.escape(path))
+        return datasets.load_dataset(kind, name=file_sha256(path)[:16], data_files=glob.escape(path))
 
-    datasets.load_dataset = load
+    rl_dataset.datasets = SimpleNamespace(**vars(datasets) | {"load_dataset": load_dataset})
 
 
 class Arming:
