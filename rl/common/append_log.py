@@ -23,7 +23,7 @@ class AppendLog:
         with file_errors(path, "opened"):
             self._file = path.open("a+b", buffering=0)
         try:
-            if not lock(self._file.fileno(), path):
+            if not lock(self._file.fileno(), path) or not path.exists():  # one that failed has just deleted it
                 raise UserError(f"Another process is writing {path}: wait for it, or name another file.")
         except UserError:
             self.close()

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from rl.common import append_log
 from rl.common.append_log import AppendLog
 from rl.common.errors import UserError
 from rl.common.run_lock import sole_run
@@ -95,4 +96,11 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     said = "cannot be locked (Function not implemented): mount its file system with flock"
     assert said in refusal(tmp_path / "run") and not list((tmp_path / "run").iterdir())
     with pytest.raises(UserError, match=re.escape(said)):
+        AppendLog(tmp_path / "samples.jsonl")
+
+
+def test_a_file_that_another_process_deletes_at_that_moment_is_not_written(tmp_path, monkeypatch):
+    """Its samples would be in no folder."""
+    monkeypatch.setattr(append_log, "lock", lambda file, path: path.unlink() or True)
+    with pytest.raises(UserError, match="Another process is writing"):
         AppendLog(tmp_path / "samples.jsonl")
