@@ -1,7 +1,8 @@
 """The figures of the recorded studies in docs/explanation/study.md, docs/tutorials/demo.md and README.md, from files
 of docs/study.
 
-    python docs/site/study.py [--board JSON] [--bases JSON] [--smollm2 JSON] [--anchor JSON]
+    python docs/site/study.py [--board JSON] [--bases JSON] [--long JSON] [--smollm2 JSON]
+        [--anchor JSON ...]
 
 It draws docs/study/pareto.svg and, from demo.json, the grids of answers (`make pictures`), and writes the text between
 the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. What is given is first recorded in docs/study.
@@ -19,9 +20,10 @@ from rl.common.cli import user_errors_exit
 from rl.common.errors import UserError
 from rl.data.json_text import loads_or_none
 from rl.evaluation.analysis.trade_off import base_values, trade_offs_over_seeds
-from rl.evaluation.over_seeds import SIGNIFICANT
+from rl.evaluation.over_seeds import SIGNIFICANT, values_of
 from rl.evaluation.report.answer_grid import answer_files
 from rl.evaluation.report.pareto_figure import pareto_files
+from rl.evaluation.spec import BASE, BASE_AGAIN, LABELS
 from rl.evaluation.table import p_in_words
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -99,20 +101,28 @@ def of_anchor(paths: Iterable[Path]) -> dict[str, dict[str, float]]:
     values: dict[str, dict[str, list[float]]] = {}
     for report in (json.loads(path.read_text()) for path in paths):
         for name, label in report["_labels"].items():
-            schemas = report[name]["out_of_domain"]["groups"]["schema"]
-            parts = {"": report[name]["in_domain"]} | {f", {schema}": of for schema, of in schemas.items()}
-            row = values.setdefault(label, {})
-            for part, of in parts.items():
-                for k in ("1", "8"):
-                    row.setdefault(f"Pass@{k}{part}", []).append(of["pass@k"][k][0])
-    return {label: {column: float(np.mean(of)) for column, of in row.items()} for label, row in values.items()}
+            row = values.setdefault(LABELS[BASE] if name in (BASE, BASE_AGAIN) else label, {})
+            found = values_of(report[name], report["_solved_in"])
+            found = {column: found[column] for column in COLUMNS[:4]}
+            for schema, of in report[name]["out_of_domain"]["groups"]["schema"].items():
+                found |= {f"Pass@{k}, {schema}": of["pass@k"][k][0] for k in ("1", "8")}
+            for column, value in found.items():
+                row.setdefault(column, []).append(value)
+    seeds = {label: len(row["Pass@1"]) for label, row in values.items()}
+    seeds[LABELS[BASE]] //= 2  # both draws
+    return {
+        label: {column: float(np.mean(of)) for column, of in row.items()} | {"seeds": seeds[label]}
+        for label, row in values.items()
+    }
 
 
 def recorded_table(recorded: Mapping[str, Mapping[str, float]]) -> str:
     """The table of a file with {row: {column: value}}."""
     columns = list(next(iter(recorded.values())))
     lines = [f"| | {' | '.join(columns)} |", "|" + "---|" * (1 + len(columns))]
-    return "\n".join([*lines, *(_row(label, [f"{of[c]:.3f}" for c in columns]) for label, of in recorded.items())])
+    for label, of in recorded.items():
+        lines.append(_row(label, [str(of[c]) if isinstance(of[c], int) else f"{of[c]:.3f}" for c in columns]))
+    return "\n".join(lines)
 
 
 def _row(name: str, cells: Iterable[str], *more: str) -> str:
@@ -144,10 +154,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--board", type=Path, metavar="JSON", help="the study.json of `dph study`")
     parser.add_argument("--bases", type=Path, metavar="JSON", help="a study.json whose seeds have a base model each")
     parser.add_argument("--anchor", type=Path, nargs="+", metavar="JSON", help="the report.json of each seed")
+    parser.add_argument("--long", type=Path, metavar="JSON", help="the study.json of the longer runs")
     parser.add_argument("--smollm2", type=Path, metavar="JSON", help="the study.json of `dph study --model smollm2`")
     options = parser.parse_args(arguments)
     with user_errors_exit():
-        for name in ("board", "bases", "smollm2"):
+        for name in ("board", "bases", "long", "smollm2"):
             if given := getattr(options, name):
                 text = given.read_text()
                 if "methods" not in (loads_or_none(text) or {}):
@@ -158,9 +169,9 @@ def main(arguments: list[str] | None = None) -> None:
     with user_errors_exit():
         values, older = (json.loads((STUDY / name).read_text()) for name in ("board.json", "seeds.json"))
     anchored = json.loads((STUDY / "anchor.json").read_text())
+    for label in values["labels"].values():  # in the first table
+        anchored.pop(label, None)
     parts = {"board": means(values), "primary": primary(values), "anchor": recorded_table(anchored)}
-    for name in ("explored",):
-        parts[name] = means(json.loads((STUDY / f"{name}.json").read_text()))
     longer = [name for name in older["methods"] if name.endswith("_180")]
     parts["older"] = means(older, without=[*values["methods"], *UNLISTED, *longer])
     # The site wants tables apart from other lines.
