@@ -1,8 +1,7 @@
 """The figures of the recorded studies in docs/explanation/study.md, docs/tutorials/demo.md and README.md, from files
 of docs/study.
 
-    python docs/site/study.py [--board JSON] [--bases JSON] [--long JSON] [--smollm2 JSON]
-        [--anchor JSON ...]
+    python docs/site/study.py [--board JSON] [--bases JSON] [--long JSON] [--smollm2 JSON] [--anchor JSON ...]
 
 It draws docs/study/pareto.svg and, from demo.json, the grids of answers (`make pictures`), and writes the text between
 the marks `<!-- begin: NAME -->` and `<!-- end -->` of the pages. What is given is first recorded in docs/study.
@@ -153,7 +152,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--board", type=Path, metavar="JSON", help="the study.json of `dph study`")
     parser.add_argument("--bases", type=Path, metavar="JSON", help="a study.json whose seeds have a base model each")
-    parser.add_argument("--anchor", type=Path, nargs="+", metavar="JSON", help="the report.json of each seed")
+    parser.add_argument("--anchor", type=Path, nargs="+", metavar="JSON", help="the report.json of each seed of --long")
     parser.add_argument("--long", type=Path, metavar="JSON", help="the study.json of the longer runs")
     parser.add_argument("--smollm2", type=Path, metavar="JSON", help="the study.json of `dph study --model smollm2`")
     options = parser.parse_args(arguments)
